@@ -1,0 +1,52 @@
+#pragma once
+
+#include "core/base/units.h"
+
+namespace tenure {
+
+// The state that a Segment is accounted under: the first that applies, in this order.
+enum class Holding {
+  kLoading,      // its Region is being filled
+  kLeased,       // its Region has a live lease
+  kQuarantined,  // a Session can still read its Region without a lease, and has not answered for it
+  kIdle,         // its Region is Active, without a lease
+  kRetained,     // its Region is Retained or Empty
+};
+
+// One arena at one moment. In the first four states the bytes that nobody asked for are `padding`:
+//
+//   capacity  = leased + loading + idle + retained + quarantined + padding + free
+//   free      = cached + unbacked
+//   allocated = leased + loading + idle + quarantined + padding
+//   requested = leased + loading + idle + quarantined
+struct Ledger {
+  Bytes capacity;
+  Bytes loading;
+  Bytes leased;
+  Bytes quarantined;
+  Bytes idle;
+  Bytes retained;
+  Bytes padding;
+  Bytes cached;    // held from the backend, nobody's
+  Bytes unbacked;  // not asked for yet
+  Bytes reserved;  // held from the backend
+  // The largest request that would succeed now without reclaim.
+  Bytes largest_free;
+
+  Bytes requested() const { return loading + leased + quarantined + idle; }
+  Bytes allocated() const { return requested() + padding; }
+  Bytes free() const { return cached + unbacked; }
+  // 1 - largest_free / free; 0 when nothing is free.
+  double fragmentation_ratio() const;
+
+  // Adds, or takes off again, a Region of `bytes` of which `requested` were asked for.
+  void Add(Holding holding, Bytes bytes, Bytes requested);
+  void Remove(Holding holding, Bytes bytes, Bytes requested);
+
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+
+ private:
+  Bytes& Of(Holding holding);
+};
+
+}  // namespace tenure

@@ -1,0 +1,104 @@
+#include "core/arena/weights_arena.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace tenure {
+
+std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule) {
+  TENURE_CHECK(!segment_size.zero() && (segment_size % granule).zero());
+  std::vector<Bytes> sizes(size / segment_size, segment_size);
+  uint64_t granules = AlignUp(size % segment_size, granule) / granule;
+  while (granules > 0) {
+    const uint64_t largest = std::bit_floor(granules);
+    sizes.push_back(granule * largest);
+    granules -= largest;
+  }
+  return sizes;
+}
+
+WeightsArena::WeightsArena(Bytes capacity, Bytes segment_size, Bytes granule)
+    : capacity_(capacity), segment_size_(segment_size), granule_(granule) {
+  TENURE_CHECK((capacity % granule).zero());
+  TENURE_CHECK(!segment_size.zero() && (segment_size % granule).zero());
+}
+
+Bytes WeightsArena::RegionBytes(Bytes size) const { return AlignUp(size, granule_); }
+
+std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
+  Claim claim;
+  claim.bytes = RegionBytes(size);
+  if (claim.bytes > available()) return std::nullopt;
+
+  Bytes missing;
+  for (const Bytes wanted : SegmentSizes(size, segment_size_, granule_)) {
+    Claim::Slot& slot = claim.slots.emplace_back(Claim::Slot{.size = wanted, .segment = {}});
+    const auto cached = cache_.find(wanted);
+    if (cached == cache_.end()) {
+      missing += wanted;
+      continue;
+    }
+    slot.segment = std::move(cached->second.back().segment);
+    cached->second.pop_back();
+    if (cached->second.empty()) cache_.erase(cached);
+    cached_ -= wanted;
+  }
+  // What is left in the cache fitted nothing: it makes way for what is missing, the largest first
+  // so that few Segments go.
+  Bytes evicted;
+  const Bytes room = unbacked() - (claim.bytes - missing);
+  while (room + evicted < missing) {
+    const auto largest = std::prev(cache_.end());
+    claim.evicted.push_back(std::move(largest->second.front().segment));
+    largest->second.pop_front();
+    evicted += largest->first;
+    cached_ -= largest->first;
+    if (largest->second.empty()) cache_.erase(largest);
+  }
+  claimed_ += claim.bytes;
+  return claim;
+}
+
+void WeightsArena::Return(std::vector<Segment> segments, Bytes never_created, Instant now) {
+  claimed_ -= never_created;
+  for (Segment& segment : segments) {
+    const Bytes size = segment.size();
+    claimed_ -= size;
+    cached_ += size;
+    cache_[size].push_back(CachedSegment{.segment = std::move(segment), .since = now});
+  }
+}
+
+std::vector<Segment> WeightsArena::TakeCachedBefore(Instant cutoff) {
+  std::vector<Segment> taken;
+  for (auto entry = cache_.begin(); entry != cache_.end();) {
+    std::deque<CachedSegment>& queue = entry->second;
+    while (!queue.empty() && queue.front().since <= cutoff) {
+      taken.push_back(std::move(queue.front().segment));
+      queue.pop_front();
+      cached_ -= entry->first;
+      leaving_ += entry->first;
+    }
+    entry = queue.empty() ? cache_.erase(entry) : std::next(entry);
+  }
+  return taken;
+}
+
+void WeightsArena::Left(Bytes size) {
+  leaving_ -= size;
+  Destroyed(size);
+}
+
+void WeightsArena::Validate() const {
+  TENURE_CHECK(claimed_ + cached_ + leaving_ <= capacity_);
+  Bytes cached;
+  for (const auto& [size, queue] : cache_) {
+    TENURE_CHECK(!queue.empty());
+    for (const CachedSegment& entry : queue) TENURE_CHECK(entry.segment.size() == size);
+    cached += size * queue.size();
+  }
+  TENURE_CHECK(cached == cached_);
+}
+
+}  // namespace tenure

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/units.h"
+#include "core/device/segment.h"
+
+namespace tenure {
+
+// The Segments of a Region that holds `size` bytes: as many standard ones as fit, then falling
+// powers of two of the granule, so that less than one granule is wasted and every Segment's size is
+// one of a few. REQUIRES: `segment_size` is a positive multiple of `granule`.
+std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule);
+
+// The budget of the weights arena and the Segments that nobody uses: bytes are claimed here before
+// memory exists, and Segments come back here before they go back to the backend. A Segment is
+// either cached here, leaving (on its way back to the backend), or with whoever claimed it.
+//
+//   capacity = claimed + cached + leaving + unbacked
+//
+// Thread-compatible. Never creates or destroys a Segment itself: that waits, and is its caller's
+// work.
+class WeightsArena {
+ public:
+  // REQUIRES: `capacity` and `segment_size` are multiples of `granule`, `segment_size` positive.
+  WeightsArena(Bytes capacity, Bytes segment_size, Bytes granule);
+
+  // Room for one Region. The caller destroys `evicted` first, reports it with Destroyed, then
+  // creates a Segment for each empty slot and reports it with Created; or gives everything back
+  // with Return.
+  struct Claim {
+    struct Slot {
+      Bytes size;
+      std::optional<Segment> segment;
+    };
+    std::vector<Slot> slots;  // in the order of the Region
+    std::vector<Segment> evicted;
+    Bytes bytes;  // sum of the slots' sizes
+  };
+
+  // Claims room for `size` bytes, out of the cache where sizes match. nullopt if
+  // RegionBytes(size) > available().
+  std::optional<Claim> ClaimRoom(Bytes size);
+
+  // What a Region of `size` bytes takes: `size` rounded up to the granule.
+  Bytes RegionBytes(Bytes size) const;
+
+  // Takes back claimed Segments of a Region, and the part of the claim that never became memory.
+  void Return(std::vector<Segment> segments, Bytes never_created, Instant now);
+
+  void Created(Bytes size) { reserved_ += size; }
+  void Destroyed(Bytes size) { reserved_ -= size; }
+
+  // Takes out the Segments that have been cached since before `cutoff`. The caller destroys them
+  // and then calls Left; until then their bytes cannot be claimed.
+  std::vector<Segment> TakeCachedBefore(Instant cutoff);
+  void Left(Bytes size);
+
+  Bytes capacity() const { return capacity_; }
+  Bytes claimed() const { return claimed_; }
+  Bytes cached() const { return cached_; }
+  Bytes leaving() const { return leaving_; }
+  Bytes unbacked() const { return capacity_ - claimed_ - cached_ - leaving_; }
+  // What could be claimed at once.
+  Bytes available() const { return cached_ + unbacked(); }
+  // Held from the backend, by whomever.
+  Bytes reserved() const { return reserved_; }
+
+  // CHECKs the equation and that the cache's sum is right.
+  void Validate() const;
+
+ private:
+  struct CachedSegment {
+    Segment segment;
+    Instant since;
+  };
+
+  const Bytes capacity_;
+  const Bytes segment_size_;
+  const Bytes granule_;
+  Bytes claimed_;
+  Bytes cached_;
+  Bytes leaving_;
+  Bytes reserved_;
+  // By size; within a size the one cached last is at the back, and is taken first.
+  std::map<Bytes, std::deque<CachedSegment>> cache_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/base/check.h"
+
+namespace tenure {
+
+enum class RegionState : uint8_t {
+  kLoading,   // being filled; no lease
+  kActive,    // can be leased
+  kDraining,  // its model went offline while leases live
+  kRetained,  // without an owner; the content is kept for its TTL
+  kEmpty,     // without an owner; the layout is kept, the content is unknown
+  kFreed,     // the memory is the arena's again; the id is never used again
+};
+
+enum class RegionEvent : uint8_t {
+  kPublish,  // the content is complete
+  kAbandon,  // the load into memory of its own ended without content
+  kSpoil,    // the load into adopted memory ended without content
+  kDrain,    // the model goes offline, leases live
+  kRetire,   // the model goes offline, or the last lease of a draining one ended
+  kRestore,  // the same content is wanted again
+  kAdopt,    // another model takes the memory in place
+  kReclaim,  // the memory goes back to the arena
+};
+
+inline constexpr size_t kRegionStates = 6;
+inline constexpr size_t kRegionEvents = 8;
+
+namespace internal {
+
+struct RegionEdge {
+  RegionState from;
+  RegionEvent event;
+  RegionState to;
+};
+
+inline constexpr std::array<RegionEdge, 12> kRegionEdges = {{
+    {RegionState::kLoading, RegionEvent::kPublish, RegionState::kActive},
+    {RegionState::kLoading, RegionEvent::kAbandon, RegionState::kFreed},
+    {RegionState::kLoading, RegionEvent::kSpoil, RegionState::kEmpty},
+    {RegionState::kActive, RegionEvent::kDrain, RegionState::kDraining},
+    {RegionState::kActive, RegionEvent::kRetire, RegionState::kRetained},
+    {RegionState::kDraining, RegionEvent::kRetire, RegionState::kRetained},
+    {RegionState::kDraining, RegionEvent::kRestore, RegionState::kActive},
+    {RegionState::kRetained, RegionEvent::kRestore, RegionState::kActive},
+    {RegionState::kRetained, RegionEvent::kAdopt, RegionState::kLoading},
+    {RegionState::kRetained, RegionEvent::kReclaim, RegionState::kFreed},
+    {RegionState::kEmpty, RegionEvent::kAdopt, RegionState::kLoading},
+    {RegionState::kEmpty, RegionEvent::kReclaim, RegionState::kFreed},
+}};
+
+}  // namespace internal
+
+// The state after `event` in `from`; nullopt if the event cannot happen there.
+constexpr std::optional<RegionState> NextState(RegionState from, RegionEvent event) {
+  for (const internal::RegionEdge& edge : internal::kRegionEdges) {
+    if (edge.from == from && edge.event == event) return edge.to;
+  }
+  return std::nullopt;
+}
+
+// "LOADING", "ACTIVE", ...
+std::string_view RegionStateName(RegionState state);
+
+}  // namespace tenure

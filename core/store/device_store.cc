@@ -1,0 +1,188 @@
+#include "core/store/device_store.h"
+
+#include <absl/strings/str_cat.h>
+#include <algorithm>
+#include <utility>
+
+namespace tenure {
+
+DeviceStore::DeviceStore(Device& device, const DeviceStoreOptions& options, const Clock& clock,
+                         const CopyEngine& copy_engine, IdSequences& ids, SessionEvents& events)
+    : device_(device),
+      options_(options),
+      clock_(clock),
+      copy_engine_(copy_engine),
+      events_(events),
+      arena_(options.weights_capacity, options.segment_size, device.info().granule),
+      regions_(ids.regions),
+      leases_(ids.leases, ids.shares) {
+  TENURE_CHECK(options.concurrent_loads >= 1);
+  for (int i = 0; i < options.concurrent_loads; ++i) {
+    threads_.emplace_back([this] { RunLoads(); });
+  }
+  threads_.emplace_back([this] { RunDestroyer(); });
+}
+
+DeviceStore::~DeviceStore() {
+  {
+    const MutexLock lock(mutex_);
+    closing_ = true;
+    const Status reason = Error(Reason::kShuttingDown, "the daemon is stopping");
+    for (const auto& job : jobs_) job->Abandon(reason);
+    work_.NotifyAll();
+    changed_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void DeviceStore::OpenSession(SessionId session, const SessionIdentity& identity) {
+  const MutexLock lock(mutex_);
+  leases_.OpenSession(session);
+  identities_.emplace(session, identity);
+}
+
+void DeviceStore::RenewSession(SessionId session) {
+  const MutexLock lock(mutex_);
+  leases_.Renew(session, clock_.Now());
+}
+
+void DeviceStore::CloseSession(SessionId session) {
+  const MutexLock lock(mutex_);
+  UsesChanged(leases_.CloseSession(session));
+}
+
+void DeviceStore::EndSession(SessionId session) {
+  const MutexLock lock(mutex_);
+  UsesChanged(leases_.EndSession(session));
+  identities_.erase(session);
+}
+
+void DeviceStore::Changed() {
+  changes_.fetch_add(1, std::memory_order_release);
+  changed_.NotifyAll();
+}
+
+void DeviceStore::TakeOffline(RegionId region) {
+  models_.ClearCurrent(region);
+  if (regions_.Find(region)->leases > 0) {
+    regions_.Transition(region, RegionEvent::kDrain);
+  } else {
+    regions_.Transition(region, RegionEvent::kRetire);
+    StartRetention(region);
+  }
+  Changed();
+}
+
+void DeviceStore::StartRetention(RegionId id) {
+  const Instant now = clock_.Now();
+  const Duration ttl = models_.OfRegion(id)->retain_ttl.value_or(options_.retain_ttl);
+  regions_.Update(id, [&](Region& region) {
+    region.unused_since = now;
+    region.expires = After(now, ttl);
+  });
+  const Region& region = *regions_.Find(id);
+  if (ttl == Duration::zero() && region.disposable() && region.shares == 0) {
+    Reclaim(id, ReclaimCause::kExpired);
+  }
+}
+
+void DeviceStore::Reclaim(RegionId region, ReclaimCause cause) {
+  TENURE_CHECK(regions_.Find(region)->disposable() && regions_.Find(region)->shares == 0);
+  arena_.Return(regions_.Transition(region, RegionEvent::kReclaim), Bytes(0), clock_.Now());
+  models_.Erase(region);
+  ++counters_.reclaims[static_cast<size_t>(cause)];
+  Changed();
+}
+
+void DeviceStore::Tick() {
+  const Instant now = clock_.Now();
+  Outbox outbox(events_);
+  {
+    const MutexLock lock(mutex_);
+    std::vector<Lease> expired = leases_.Expire(now);
+    counters_.leases_expired += expired.size();
+    for (const Lease& lease : expired) UseChanged(lease.region);
+    outbox.AddExpired(std::move(expired));
+
+    const std::vector<RegionId> unanswered = leases_.EndRecalls(now);
+    counters_.recalls_unanswered += unanswered.size();
+    UsesChanged(unanswered);
+
+    for (const RegionId region : regions_.Expired(now)) {
+      if (regions_.Find(region)->shares == 0) {
+        Reclaim(region, ReclaimCause::kExpired);
+      } else {
+        SendRecalls(region, outbox);
+      }
+    }
+    if (options_.cache_ttl != kForever) {
+      std::vector<Segment> unused = arena_.TakeCachedBefore(now - options_.cache_ttl);
+      if (!unused.empty()) work_.NotifyAll();
+      std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
+    }
+  }
+  outbox.Send(options_.recall_wait);
+}
+
+void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
+  std::vector<Share> recalled = leases_.Recall(region, After(clock_.Now(), options_.recall_wait));
+  counters_.recalls_sent += recalled.size();
+  outbox.AddRecalls(std::move(recalled));
+}
+
+void DeviceStore::RunDestroyer() {
+  MutexLock lock(mutex_);
+  while (true) {
+    while (leaving_.empty() && !closing_) work_.Wait(mutex_);
+    if (leaving_.empty()) return;
+    {
+      std::vector<Segment> batch = std::exchange(leaving_, {});
+      lock.Unlock();
+      Bytes destroyed;
+      for (const Segment& segment : batch) destroyed += segment.size();
+      batch.clear();
+      lock.Lock();
+      arena_.Left(destroyed);
+    }
+    Changed();
+  }
+}
+
+StatusOr<UnloadResult> DeviceStore::Unload(const std::string& name, Revision revision) {
+  const MutexLock lock(mutex_);
+  bool stopped_load = false;
+  if (!revision.valid()) {
+    for (const auto& job : jobs_) {
+      if (job->request.name != name) continue;
+      job->Abandon(Error(Reason::kModelUnavailable, "the model was unloaded while it was loading"));
+      stopped_load = true;
+    }
+    changed_.NotifyAll();
+  }
+  const Model* model = FindModel(name, revision);
+  if (model == nullptr || regions_.Find(model->region)->state == RegionState::kLoading) {
+    if (stopped_load) return UnloadResult{};
+    return ModelNotFound(name, revision);
+  }
+  const RegionId region = model->region;
+  const Bytes bytes = regions_.Find(region)->bytes;
+  if (regions_.Find(region)->state == RegionState::kActive) TakeOffline(region);
+
+  const Region* left = regions_.Find(region);
+  UnloadResult result;
+  if (left == nullptr) {
+    result.freed = bytes;
+    return result;
+  }
+  result.state = left->state;
+  result.holders = HoldersOf(region);
+  (left->state == RegionState::kDraining ? result.deferred : result.retained) = bytes;
+  return result;
+}
+
+void DeviceStore::WaitUntilQuiet() {
+  const MutexLock lock(mutex_);
+  while (!jobs_.empty() || !arena_.leaving().zero()) changed_.Wait(mutex_);
+}
+
+}  // namespace tenure

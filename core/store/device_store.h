@@ -1,0 +1,242 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/arena/ledger.h"
+#include "core/arena/weights_arena.h"
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/device/device.h"
+#include "core/lease/lease_table.h"
+#include "core/model/model_table.h"
+#include "core/region/region_table.h"
+#include "core/region/victims.h"
+#include "core/store/counters.h"
+#include "core/store/load.h"
+#include "core/store/load_job.h"
+#include "core/store/outbox.h"
+#include "core/store/placement.h"
+#include "core/store/session.h"
+#include "core/transfer/copy_engine.h"
+
+namespace tenure {
+
+struct DeviceStoreOptions {
+  Bytes weights_capacity;
+  Bytes segment_size = MiB(64);
+  Duration retain_ttl = std::chrono::minutes(10);  // kForever: until the room is needed
+  Duration cache_ttl = kForever;                   // how long unused Segments are kept
+  Duration recall_wait = std::chrono::milliseconds(200);
+  Duration idle_unload_after = kForever;  // kForever: idle models are never unloaded
+  Duration default_lease_ttl = std::chrono::seconds(30);
+  int concurrent_loads = 2;
+};
+
+// Ids that are unique over all Devices.
+struct IdSequences {
+  IdSequence<RegionId> regions;
+  IdSequence<LeaseId> leases;
+  IdSequence<ShareSerial> shares;
+};
+
+// One batch of a Region's Segments on their way to a client.
+struct ShareExport {
+  Share share;
+  uint32_t segment_count = 0;  // of the Region
+  std::vector<Bytes> sizes;    // of the Segments in `fds`
+  std::vector<UniqueFd> fds;
+};
+
+// The weights of one Device: its arena, Regions, models, leases, and the workers that fill them. It
+// holds one mutex, and never while it copies, creates, destroys, exports or talks: the gap is
+// guarded by the Loading state, by claimed bytes, or by the Region's count of exports. Thread-safe.
+//
+// What must happen by itself happens in Tick.
+class DeviceStore {
+ public:
+  // All references outlive the store.
+  DeviceStore(Device& device, const DeviceStoreOptions& options, const Clock& clock,
+              const CopyEngine& copy_engine, IdSequences& ids, SessionEvents& events);
+  // Abandons running loads and waits for them.
+  ~DeviceStore();
+
+  const DeviceInfo& device_info() const { return device_.info(); }
+
+  // --- Sessions; see LeaseTable.
+  void OpenSession(SessionId session, const SessionIdentity& identity);
+  void RenewSession(SessionId session);
+  void CloseSession(SessionId session);
+  void EndSession(SessionId session);
+
+  // --- Models.
+
+  // What placement must know. `layout` may be null as long as it is not known.
+  Proximity ProximityOf(const std::string& name, const ContentId& content,
+                        const Layout* layout) const;
+
+  // Answers at once if the content is loaded under this name, or retained. nullopt: it must be
+  // loaded. `started` is when the call came in.
+  StatusOr<std::optional<LoadResult>> TryWithoutCopy(const LoadRequest& request,
+                                                     const ContentId& content, Instant started);
+  // Loads, or joins a load of the same name and content. Waits for its end within `limits`; a load
+  // that nobody waits for any more is abandoned.
+  StatusOr<LoadResult> Load(const LoadRequest& request, PreparedModel model,
+                            const CallLimits& limits);
+
+  // Of the current revision, or of one that is already on its way out, which changes nothing.
+  // MODEL_NOT_FOUND. A model that is still loading stops doing so.
+  StatusOr<UnloadResult> Unload(const std::string& name, Revision revision);
+
+  // --- Leases.
+
+  // MODEL_NOT_FOUND, MODEL_UNAVAILABLE (still loading), MODEL_DRAINING, and as LeaseTable::Grant.
+  StatusOr<GrantedLease> Acquire(SessionId session, const std::string& name,
+                                 std::optional<Duration> ttl);
+  // nullopt if this Device has no such lease.
+  std::optional<Status> Release(SessionId session, LeaseId lease);
+  struct Renewal {
+    StatusOr<Lease> lease;
+    Generation generation;  // of the Region now
+  };
+  std::optional<Renewal> Renew(SessionId session, LeaseId lease);
+  bool IsLive(SessionId session, LeaseId lease) const;
+
+  // --- Shares.
+
+  // Registers the Share, then exports at most `limit` Segments from `first` on. nullopt if this
+  // Device has no such lease. LEASE_EXPIRED, INVALID_REQUEST for an index beyond the Region,
+  // BACKEND.
+  std::optional<StatusOr<ShareExport>> ExportShare(SessionId session, LeaseId lease, uint32_t first,
+                                                   uint32_t limit);
+  // False if the Session has no such Share here.
+  bool Unmapped(SessionId session, ShareSerial share);
+
+  // --- What must happen by itself: expiry, recalls, reclaim, trimming.
+  void Tick();
+
+  // --- Views.
+  std::vector<ModelView> Models() const;
+  // The current revision if `revision` is not valid, else the last one there was.
+  StatusOr<ModelView> GetModel(const std::string& name, Revision revision) const;
+  // nullopt unless a load of the name is running or waiting.
+  std::optional<LoadProgress> ProgressOf(const std::string& name) const;
+  // Grows with every change that a watcher may want to see.
+  uint64_t change_count() const { return changes_.load(std::memory_order_acquire); }
+
+  struct Snapshot {
+    Ledger ledger;
+    StoreCounters counters;
+    BackendCounters backend;
+    std::array<uint64_t, kRegionStates> models{};
+    uint64_t live_leases = 0;
+    uint64_t queued_loads = 0;  // waiting for their turn
+    uint64_t running_loads = 0;
+  };
+  Snapshot TakeSnapshot() const;
+  RegionUse UseBy(SessionId session) const;
+
+  // CHECKs every invariant of every table, and that the ledger balances.
+  void Validate() const;
+  // Returns when no load runs and no Segment is leaving. For tests and for shutting down.
+  void WaitUntilQuiet();
+
+ private:
+  // The memory that a job got: a new Region, still without some of its Segments, or an adopted one.
+  struct Placement {
+    RegionId region;  // not valid: none yet
+    bool adopted = false;
+    std::string overwritten;    // `name@revision` of what an adopted Region held
+    WeightsArena::Claim claim;  // of a new Region
+  };
+
+  // device_store.cc: what happens by itself, and on the way out.
+  void TakeOffline(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartRetention(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Reclaim(RegionId region, ReclaimCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendRecalls(RegionId region, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunDestroyer();
+
+  // device_store_load.cc: joining, waiting, and bringing online what is there already.
+  StatusOr<std::optional<LoadResult>> BringWithoutCopy(const LoadRequest& request,
+                                                       const ContentId& content,
+                                                       const LoadPhases& phases)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  StatusOr<LoadResult> Await(const std::shared_ptr<LoadJob>& job, LoadWaiter& waiter,
+                             const CallLimits& limits) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<LoadJob> FindJob(const std::string& name, const ContentId& content) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MakeCurrent(RegionId region, const ContentId& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountLoad(const LoadResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // device_store_worker.cc: one job from its turn to its end.
+  void RunLoads();
+  std::shared_ptr<LoadJob> TakeJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunJob(LoadJob& job);
+  Status Place(LoadJob& job, Placement& placement, LoadResult& result);
+  Status FillIn(LoadJob& job, Placement& placement, LoadResult& result);
+  Status Create(Placement& placement, LoadResult& result);
+  void Publish(LoadJob& job, const Placement& placement, LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Undo(Placement& placement) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(LoadJob& job, const Placement& placement, Status error)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // device_store_room.cc: room for a new Region.
+  const Region* FindAdoptable(const Layout& layout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<VictimCandidate> Candidates() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IdleTooLong(const Region& region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Claims room for the job's model; lets go of the mutex while it waits.
+  StatusOr<WeightsArena::Claim> TakeRoom(LoadJob& job, LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MakeRoom(const std::vector<VictimCandidate>& victims, Outbox& outbox, LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status RefuseRoom(Bytes need) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // device_store_lease.cc
+  StatusOr<GrantedLease> Grant(SessionId session, const Model& model, std::optional<Duration> ttl)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UsesChanged(const std::vector<RegionId>& regions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UseChanged(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // device_store_view.cc
+  const Model* FindModel(const std::string& name, Revision revision) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status ModelNotFound(const std::string& name, Revision revision) const;
+  Ledger LedgerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  ModelView ViewOf(const Model& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<Holder> HoldersOf(RegionId region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Device& device_;
+  const DeviceStoreOptions options_;
+  const Clock& clock_;
+  const CopyEngine& copy_engine_;
+  SessionEvents& events_;
+
+  std::atomic<uint64_t> changes_ = 0;
+
+  mutable Mutex mutex_;
+  CondVar changed_;  // any table changed
+  CondVar work_;     // a job was queued, Segments are leaving, or the store closes
+  WeightsArena arena_ ABSL_GUARDED_BY(mutex_);
+  RegionTable regions_ ABSL_GUARDED_BY(mutex_);
+  ModelTable models_ ABSL_GUARDED_BY(mutex_);
+  LeaseTable leases_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<SessionId, SessionIdentity> identities_ ABSL_GUARDED_BY(mutex_);
+  StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
+  std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tenure

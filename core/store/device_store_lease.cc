@@ -1,0 +1,153 @@
+#include <absl/strings/str_cat.h>
+#include <algorithm>
+#include <utility>
+
+#include "core/store/device_store.h"
+
+namespace tenure {
+
+void DeviceStore::UsesChanged(const std::vector<RegionId>& regions) {
+  for (const RegionId region : regions) UseChanged(region);
+}
+
+void DeviceStore::UseChanged(RegionId id) {
+  const RegionUse use = leases_.UseOf(id);
+  const Region* region = regions_.Find(id);
+  TENURE_CHECK(region != nullptr);
+  const bool last_lease_ended = region->leases > 0 && use.leases == 0;
+  const Instant now = clock_.Now();
+  regions_.Update(id, [&](Region& changed) {
+    changed.leases = use.leases;
+    changed.shares = use.shares;
+    changed.quarantined_shares = use.quarantined_shares;
+    if (last_lease_ended) changed.unused_since = now;
+  });
+  if (last_lease_ended && region->state == RegionState::kDraining) {
+    regions_.Transition(id, RegionEvent::kRetire);
+    StartRetention(id);
+  }
+  Changed();
+}
+
+StatusOr<GrantedLease> DeviceStore::Grant(SessionId session, const Model& model,
+                                          std::optional<Duration> ttl) {
+  const Region& region = *regions_.Find(model.region);
+  TENURE_ASSIGN_OR_RETURN(const Lease lease,
+                          leases_.Grant(session, region.id, region.generation,
+                                        ttl.value_or(options_.default_lease_ttl), clock_.Now()));
+  ++counters_.leases_granted;
+  return GrantedLease{.id = lease.id,
+                      .name = model.name,
+                      .revision = model.revision,
+                      .device = device_.info().name,
+                      .region = region.id,
+                      .generation = region.generation,
+                      .architecture = region.layout->key(),
+                      .region_bytes = region.bytes,
+                      .segment_count = static_cast<uint32_t>(region.segments.size()),
+                      .ttl = lease.ttl};
+}
+
+StatusOr<GrantedLease> DeviceStore::Acquire(SessionId session, const std::string& name,
+                                            std::optional<Duration> ttl) {
+  const MutexLock lock(mutex_);
+  if (const Model* model = models_.Current(name)) {
+    StatusOr<GrantedLease> lease = Grant(session, *model, ttl);
+    if (lease.ok()) UseChanged(model->region);
+    return lease;
+  }
+  for (const auto& job : jobs_) {
+    if (job->request.name != name || job->abandoned.has_value()) continue;
+    return Error(Reason::kModelUnavailable, absl::StrCat("the model is still loading: ", name),
+                 {{"model", name}});
+  }
+  const Model* model = FindModel(name, Revision());
+  if (model == nullptr) return ModelNotFound(name, Revision());
+  if (regions_.Find(model->region)->state == RegionState::kDraining) {
+    return Error(Reason::kModelDraining,
+                 absl::StrCat("the model is offline and drains; load it to bring it back: ", name),
+                 {{"model", name}});
+  }
+  return Error(
+      Reason::kModelNotFound,
+      absl::StrCat("the model is offline; its memory is retained, load it to use it again: ", name),
+      {{"model", name}});
+}
+
+std::optional<Status> DeviceStore::Release(SessionId session, LeaseId lease) {
+  const MutexLock lock(mutex_);
+  if (!leases_.RegionOf(lease).valid()) return std::nullopt;
+  std::vector<RegionId> touched;
+  Status released = leases_.Release(session, lease, touched);
+  if (released.ok()) ++counters_.leases_released;
+  UsesChanged(touched);
+  return released;
+}
+
+std::optional<DeviceStore::Renewal> DeviceStore::Renew(SessionId session, LeaseId lease) {
+  const MutexLock lock(mutex_);
+  const Region* region = regions_.Find(leases_.RegionOf(lease));
+  if (region == nullptr) return std::nullopt;
+  return Renewal{.lease = leases_.RenewLease(session, lease, clock_.Now()),
+                 .generation = region->generation};
+}
+
+bool DeviceStore::IsLive(SessionId session, LeaseId lease) const {
+  const MutexLock lock(mutex_);
+  return leases_.Find(session, lease).ok();
+}
+
+std::optional<StatusOr<ShareExport>> DeviceStore::ExportShare(SessionId session, LeaseId lease,
+                                                              uint32_t first, uint32_t limit) {
+  ShareExport batch;
+  RegionId id;
+  bool opened = false;  // the Share is new
+  std::span<const Segment> wanted;
+  {
+    const MutexLock lock(mutex_);
+    id = leases_.RegionOf(lease);
+    if (!id.valid()) return std::nullopt;
+    const std::vector<Segment>& segments = regions_.Find(id)->segments;
+    // A Region without bytes has no Segments: its first batch is empty.
+    if (first > segments.size() || (first == segments.size() && first > 0)) {
+      return Error(Reason::kInvalidRequest,
+                   absl::StrCat("the region has no such segment: ", first));
+    }
+    StatusOr<Share> share = leases_.OpenShare(session, lease);
+    if (!share.ok()) return share.status();
+    batch.share = *share;
+    const uint32_t shares_before = regions_.Find(id)->shares;
+    batch.segment_count = static_cast<uint32_t>(segments.size());
+    wanted = std::span(segments).subspan(first, std::min<size_t>(limit, segments.size() - first));
+    UseChanged(id);
+    opened = regions_.Find(id)->shares > shares_before;
+    regions_.Update(id, [](Region& region) { ++region.exports; });
+  }
+  Status exported;
+  for (const Segment& segment : wanted) {
+    StatusOr<UniqueFd> fd = segment.Export();
+    if (!fd.ok()) {
+      exported = fd.status();
+      break;
+    }
+    batch.sizes.push_back(segment.size());
+    batch.fds.push_back(*std::move(fd));
+  }
+  const MutexLock lock(mutex_);
+  regions_.Update(id, [](Region& region) { --region.exports; });
+  Changed();
+  if (exported.ok()) return batch;
+  // Nothing of a new Share reached anybody.
+  if (opened && leases_.CloseShare(session, batch.share.serial).has_value()) UseChanged(id);
+  return exported;
+}
+
+bool DeviceStore::Unmapped(SessionId session, ShareSerial share) {
+  const MutexLock lock(mutex_);
+  const std::optional<RegionId> region = leases_.CloseShare(session, share);
+  if (!region.has_value()) return false;
+  UseChanged(*region);
+  return true;
+}
+
+}  // namespace tenure

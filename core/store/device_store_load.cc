@@ -1,0 +1,147 @@
+#include <absl/strings/str_cat.h>
+#include <algorithm>
+#include <utility>
+
+#include "core/store/device_store.h"
+
+namespace tenure {
+namespace {
+
+// How often a waiting call looks whether its caller is still there.
+constexpr Duration kLookAround = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Proximity DeviceStore::ProximityOf(const std::string& name, const ContentId& content,
+                                   const Layout* layout) const {
+  const MutexLock lock(mutex_);
+  Proximity proximity{.room = arena_.available()};
+  for (const Region* region : regions_.All()) {
+    if (region->disposable()) proximity.room += region->bytes;
+  }
+  const auto nearer = [&](Nearness nearness) {
+    proximity.nearness = std::min(proximity.nearness, nearness);
+  };
+  if (FindJob(name, content) != nullptr) nearer(Nearness::kResident);
+  for (const Region* region : regions_.WithContent(content)) {
+    const bool mine = models_.OfRegion(region->id)->name == name;
+    if (region->state == RegionState::kRetained) nearer(Nearness::kRetainedContent);
+    if (region->state != RegionState::kRetained && mine) nearer(Nearness::kResident);
+  }
+  if (layout != nullptr && FindAdoptable(*layout) != nullptr)
+    nearer(Nearness::kRetainedArchitecture);
+  return proximity;
+}
+
+StatusOr<std::optional<LoadResult>> DeviceStore::TryWithoutCopy(const LoadRequest& request,
+                                                                const ContentId& content,
+                                                                Instant started) {
+  const Instant opened = clock_.Now();
+  const MutexLock lock(mutex_);
+  return BringWithoutCopy(request, content,
+                          LoadPhases{.open = opened - started, .total = opened - started});
+}
+
+StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequest& request,
+                                                                  const ContentId& content,
+                                                                  const LoadPhases& phases) {
+  const Region* found = nullptr;
+  for (const Region* region : regions_.WithContent(content)) {
+    const bool mine = models_.OfRegion(region->id)->name == request.name;
+    if (region->state == RegionState::kRetained ? (found == nullptr || mine) : mine) found = region;
+    if (found == region && region->state == RegionState::kActive) break;
+  }
+  if (found == nullptr) return std::nullopt;
+
+  const RegionId id = found->id;
+  LoadResult result;
+  result.reuse = found->state == RegionState::kRetained ? Reuse::kRevived : Reuse::kResident;
+  Model model = *models_.OfRegion(id);
+  model.pinned = request.pin;
+  model.retain_ttl = request.retain_ttl;
+  if (found->state != RegionState::kActive) {
+    model.name = request.name;
+    model.revision = models_.RevisionFor(request.name, content);
+  }
+  if (request.acquire) {
+    TENURE_ASSIGN_OR_RETURN(result.lease, Grant(request.session, model, request.lease_ttl));
+  }
+  if (found->state == RegionState::kActive) {
+    models_.SetRetention(id, model.pinned, model.retain_ttl);
+  } else {
+    regions_.Transition(id, RegionEvent::kRestore);
+    leases_.CancelRecalls(id);
+    models_.Assign(std::move(model));
+    MakeCurrent(id, content);
+  }
+  UseChanged(id);
+  result.segments_reused = static_cast<uint32_t>(found->segments.size());
+  result.model = ViewOf(*models_.OfRegion(id));
+  result.phases = phases;
+  CountLoad(result);
+  return result;
+}
+
+void DeviceStore::MakeCurrent(RegionId region, const ContentId& content) {
+  const Model* previous = models_.Current(models_.OfRegion(region)->name);
+  if (previous != nullptr) TakeOffline(previous->region);
+  models_.SetCurrent(region, content);
+  Changed();
+}
+
+void DeviceStore::CountLoad(const LoadResult& result) {
+  const auto reuse = static_cast<size_t>(result.reuse);
+  ++counters_.loads[reuse];
+  counters_.load_durations[reuse].Record(result.phases.total);
+  counters_.copied_bytes += result.copied.count();
+}
+
+std::shared_ptr<LoadJob> DeviceStore::FindJob(const std::string& name,
+                                              const ContentId& content) const {
+  for (const std::shared_ptr<LoadJob>& job : jobs_) {
+    const bool equal = job->request.name == name && job->model.checkpoint.content == content;
+    if (equal && !job->abandoned.has_value()) return job;
+  }
+  return nullptr;
+}
+
+StatusOr<LoadResult> DeviceStore::Load(const LoadRequest& request, PreparedModel model,
+                                       const CallLimits& limits) {
+  const MutexLock lock(mutex_);
+  if (closing_) return Error(Reason::kShuttingDown, "the daemon is stopping");
+  // Between the first look and this one, an equal load may have ended.
+  TENURE_ASSIGN_OR_RETURN(std::optional<LoadResult> there,
+                          BringWithoutCopy(request, model.checkpoint.content,
+                                           LoadPhases{.open = model.open,
+                                                      .parse = model.parse,
+                                                      .total = clock_.Now() - model.started}));
+  if (there.has_value()) return *std::move(there);
+
+  std::shared_ptr<LoadJob> job = FindJob(request.name, model.checkpoint.content);
+  if (job == nullptr) {
+    job = std::make_shared<LoadJob>(request, std::move(model));
+    jobs_.push_back(job);
+    work_.NotifyAll();
+    Changed();
+  }
+  LoadWaiter waiter{.request = request, .result = {}};
+  job->waiters.push_back(&waiter);
+  return Await(job, waiter, limits);
+}
+
+StatusOr<LoadResult> DeviceStore::Await(const std::shared_ptr<LoadJob>& job, LoadWaiter& waiter,
+                                        const CallLimits& limits) {
+  while (!waiter.result.has_value()) {
+    const Status alive = limits.Check(clock_.Now());
+    if (!alive.ok()) {
+      std::erase(job->waiters, &waiter);
+      if (job->waiters.empty()) job->Abandon(alive);
+      changed_.NotifyAll();
+      return alive;
+    }
+    job->done.WaitFor(mutex_, kLookAround);
+  }
+  return *std::move(waiter.result);
+}
+
+}  // namespace tenure

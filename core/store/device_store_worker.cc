@@ -1,0 +1,234 @@
+#include <absl/strings/str_cat.h>
+#include <algorithm>
+#include <utility>
+
+#include "core/store/device_store.h"
+
+namespace tenure {
+namespace {
+
+// On how many threads a Region's missing Segments are created. The backend clears the memory
+// meanwhile.
+constexpr size_t kCreateThreads = 2;
+
+// Creates a Segment for every empty slot. The first error ends it; what was created stays in its
+// slot.
+Status CreateMissing(Device& device, std::vector<WeightsArena::Claim::Slot>& slots) {
+  std::vector<WeightsArena::Claim::Slot*> missing;
+  for (WeightsArena::Claim::Slot& slot : slots) {
+    if (!slot.segment.has_value()) missing.push_back(&slot);
+  }
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> failed = false;
+  std::vector<Status> errors(std::min(kCreateThreads, missing.size()));
+  const auto create = [&](Status& error) {
+    for (size_t i = next++; i < missing.size() && !failed; i = next++) {
+      StatusOr<Segment> segment = device.CreateSegment(missing[i]->size);
+      if (segment.ok()) {
+        missing[i]->segment = *std::move(segment);
+      } else {
+        error = segment.status();
+        failed = true;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < errors.size(); ++i) threads.emplace_back(create, std::ref(errors[i]));
+  if (!errors.empty()) create(errors[0]);
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& error : errors) TENURE_RETURN_IF_ERROR(error);
+  return absl::OkStatus();
+}
+
+Bytes SizeOf(const std::vector<Segment>& segments) {
+  Bytes size;
+  for (const Segment& segment : segments) size += segment.size();
+  return size;
+}
+
+}  // namespace
+
+void DeviceStore::RunLoads() {
+  MutexLock lock(mutex_);
+  while (true) {
+    const std::shared_ptr<LoadJob> job = TakeJob();
+    if (job != nullptr) {
+      lock.Unlock();
+      RunJob(*job);
+      lock.Lock();
+    } else if (closing_) {
+      return;
+    } else {
+      work_.Wait(mutex_);
+    }
+  }
+}
+
+// Loads of one name run one after another, so that the last one asked for is the one that stays.
+std::shared_ptr<LoadJob> DeviceStore::TakeJob() {
+  for (const std::shared_ptr<LoadJob>& job : jobs_) {
+    const bool name_is_busy = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& other) {
+      return other->running && other->request.name == job->request.name;
+    });
+    if (job->running || name_is_busy) continue;
+    job->running = true;
+    return job;
+  }
+  return nullptr;
+}
+
+void DeviceStore::RunJob(LoadJob& job) {
+  LoadResult result;
+  Placement placement;
+  Status status = Place(job, placement, result);
+  if (status.ok()) status = FillIn(job, placement, result);
+
+  const MutexLock lock(mutex_);
+  if (job.abandoned.has_value()) status = *job.abandoned;
+  if (status.ok()) {
+    Publish(job, placement, result);
+  } else {
+    Undo(placement);
+    Fail(job, placement, status);
+  }
+  std::erase_if(jobs_, [&](const auto& other) { return other.get() == &job; });
+  job.done.NotifyAll();
+  work_.NotifyAll();
+  Changed();
+}
+
+Status DeviceStore::Place(LoadJob& job, Placement& placement, LoadResult& result) {
+  const MutexLock lock(mutex_);
+  if (job.abandoned.has_value()) return *job.abandoned;
+  const ContentId& content = job.model.checkpoint.content;
+  Model model{.name = job.request.name,
+              .revision = models_.RevisionFor(job.request.name, content),
+              .region = {},
+              .path = job.model.checkpoint.path,
+              .pinned = job.request.pin,
+              .retain_ttl = job.request.retain_ttl};
+  if (const Region* region = FindAdoptable(*job.model.layout)) {
+    if (region->content.has_value()) placement.overwritten = models_.FullNameOf(region->id);
+    placement.adopted = true;
+    placement.region = region->id;
+    result.reuse = Reuse::kAdopted;
+    result.segments_reused = static_cast<uint32_t>(region->segments.size());
+    leases_.CancelRecalls(region->id);
+    regions_.Transition(region->id, RegionEvent::kAdopt);
+  } else {
+    TENURE_ASSIGN_OR_RETURN(placement.claim, TakeRoom(job, result));
+    placement.region = regions_.Create(job.model.layout, placement.claim.bytes).id;
+  }
+  model.region = placement.region;
+  models_.Assign(std::move(model));
+  Changed();
+  return absl::OkStatus();
+}
+
+Status DeviceStore::FillIn(LoadJob& job, Placement& placement, LoadResult& result) {
+  if (!placement.adopted) TENURE_RETURN_IF_ERROR(Create(placement, result));
+  LoadPhases& phases = result.phases;
+  phases.open = job.model.open;
+  phases.parse = job.model.parse;
+  phases.place = clock_.Now() - job.model.started - phases.open - phases.parse;
+
+  job.stage = "read";
+  const std::vector<Segment>* segments = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    segments = &regions_.Find(placement.region)->segments;
+  }
+  // Nobody but this job touches the Segments of a Region that is Loading.
+  TENURE_ASSIGN_OR_RETURN(const CopyReport report,
+                          copy_engine_.Read(job.model.spans, *segments, job.copy));
+  result.copied = report.copied;
+  phases.read = report.read;
+  job.stage = "publish";
+  return CheckUnchanged(job.model.checkpoint);
+}
+
+Status DeviceStore::Create(Placement& placement, LoadResult& result) {
+  WeightsArena::Claim& claim = placement.claim;
+  const Bytes evicted = SizeOf(claim.evicted);
+  claim.evicted.clear();
+  for (const WeightsArena::Claim::Slot& slot : claim.slots) {
+    ++(slot.segment.has_value() ? result.segments_reused : result.segments_created);
+  }
+  result.reuse = result.segments_reused > 0 ? Reuse::kRecycled : Reuse::kFresh;
+  Bytes reused;
+  for (const WeightsArena::Claim::Slot& slot : claim.slots) {
+    if (slot.segment.has_value()) reused += slot.size;
+  }
+  const Status created = CreateMissing(device_, claim.slots);
+
+  std::vector<Segment> segments;
+  for (WeightsArena::Claim::Slot& slot : claim.slots) {
+    if (slot.segment.has_value()) segments.push_back(*std::move(slot.segment));
+  }
+  claim.slots.clear();
+  const MutexLock lock(mutex_);
+  arena_.Destroyed(evicted);
+  arena_.Created(SizeOf(segments) - reused);
+  regions_.Update(placement.region, [&](Region& region) { region.segments = std::move(segments); });
+  return created;
+}
+
+void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& result) {
+  const RegionId id = placement.region;
+  const ContentId& content = job.model.checkpoint.content;
+  const Instant now = clock_.Now();
+  regions_.Update(id, [&](Region& region) {
+    region.content = content;
+    region.unused_since = now;
+    region.expires = kNever;
+  });
+  regions_.Transition(id, RegionEvent::kPublish);
+  Model model = *models_.OfRegion(id);
+  model.revision = models_.RevisionFor(model.name, content);
+  models_.Assign(model);
+  MakeCurrent(id, content);
+
+  LoadPhases& phases = result.phases;
+  phases.total = now - job.model.started;
+  phases.publish = phases.total - phases.open - phases.parse - phases.place - phases.read;
+  CountLoad(result);
+  for (LoadWaiter* waiter : job.waiters) {
+    waiter->result = result;
+    if (!waiter->request.acquire) continue;
+    StatusOr<GrantedLease> lease = Grant(waiter->request.session, model, waiter->request.lease_ttl);
+    if (lease.ok()) {
+      (*waiter->result)->lease = *std::move(lease);
+    } else {
+      waiter->result = lease.status();
+    }
+  }
+  UseChanged(id);
+  for (LoadWaiter* waiter : job.waiters) {
+    if (waiter->result->ok()) (*waiter->result)->model = ViewOf(*models_.OfRegion(id));
+  }
+}
+
+void DeviceStore::Undo(Placement& placement) {
+  const RegionId id = placement.region;
+  if (!id.valid()) return;
+  if (placement.adopted) {
+    regions_.Transition(id, RegionEvent::kSpoil);
+    StartRetention(id);
+    return;
+  }
+  std::vector<Segment> segments = regions_.Transition(id, RegionEvent::kAbandon);
+  const Bytes never_created = placement.claim.bytes - SizeOf(segments);
+  arena_.Return(std::move(segments), never_created, clock_.Now());
+  models_.Erase(id);
+}
+
+void DeviceStore::Fail(LoadJob& job, const Placement& placement, Status error) {
+  const std::optional<ErrorDetail> detail = DetailOf(error);
+  ++counters_.failed_loads[detail.has_value() ? detail->reason : "INTERNAL"];
+  if (!placement.overwritten.empty()) {
+    error = WithNote(error, "retained content was overwritten", placement.overwritten);
+  }
+  for (LoadWaiter* waiter : job.waiters) waiter->result = error;
+}
+
+}  // namespace tenure

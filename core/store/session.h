@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <sys/types.h>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+#include "core/base/units.h"
+
+namespace tenure {
+
+// Who a client is: what the kernel says of it, and how it named itself.
+struct SessionIdentity {
+  std::string program;
+  std::string instance;
+  uid_t uid = 0;
+  gid_t gid = 0;
+  pid_t pid = 0;  // 0 if it cannot be seen
+};
+
+// What Sessions are told without asking. Called without any lock held; must not wait.
+class SessionEvents {
+ public:
+  virtual ~SessionEvents() = default;
+
+  // The Share is wanted back within `answer_within`.
+  virtual void OnRecall(SessionId session, ShareSerial share, RegionId region,
+                        Duration answer_within) = 0;
+  virtual void OnLeaseExpired(SessionId session, LeaseId lease, RegionId region) = 0;
+};
+
+}  // namespace tenure

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "core/checkpoint/checkpoint.h"
+#include "core/lease/request_log.h"
+#include "core/store/device_store.h"
+#include "core/store/load.h"
+#include "core/store/session.h"
+#include "core/transfer/copy_engine.h"
+
+namespace tenure {
+
+struct StoreOptions {
+  std::vector<ModelRoot> model_roots;
+  int copy_threads = 2;
+};
+
+struct DeviceOptions {
+  std::unique_ptr<Device> device;
+  DeviceStoreOptions store;
+};
+
+// What the daemon owns: the weights of all its Devices. Finds the Device for each call, and knows
+// which request a reply belongs to; everything else happens in the DeviceStores. Thread-safe.
+class Store {
+ public:
+  // `clock`, `files` and `events` outlive the store. REQUIRES: at least one device; names differ.
+  Store(StoreOptions options, std::vector<DeviceOptions> devices, const Clock& clock,
+        FileLayer& files, SessionEvents& events);
+  ~Store();
+
+  // --- Sessions.
+  // Ids start at 1 and are never used again.
+  SessionId OpenSession(const SessionIdentity& identity);
+  // Heartbeat: renews all its leases.
+  void RenewSession(SessionId session);
+  // The connection is gone or not trusted any more, its process may live: no new grants; leases
+  // expire.
+  void CloseSession(SessionId session);
+  // Its process has ended.
+  void EndSession(SessionId session);
+
+  // --- Models.
+  StatusOr<LoadResult> Load(const LoadRequest& request, const CallLimits& limits);
+  // Checks the files of a LoadRequest and tells what they hold; takes no memory.
+  StatusOr<ModelView> Inspect(const LoadRequest& request);
+  // As DeviceStore::Unload; INVALID_REQUEST if `device` is empty and several have the model.
+  StatusOr<UnloadResult> Unload(const std::string& name, Revision revision,
+                                const std::string& device);
+  StatusOr<ModelView> GetModel(const std::string& name, Revision revision,
+                               const std::string& device) const;
+  // In the order of name, device, revision.
+  std::vector<ModelView> Models() const;
+  std::optional<LoadProgress> ProgressOf(const std::string& name, const std::string& device) const;
+
+  // --- Leases. Once a call with a request id has ended without a reply, ReleaseRequest releases
+  // whatever it granted or will still grant.
+  StatusOr<GrantedLease> Acquire(SessionId session, const std::string& name,
+                                 const std::string& device, std::optional<Duration> ttl,
+                                 const std::string& request_id);
+  Status Release(SessionId session, LeaseId lease);
+  // A request that arrives after its withdrawal is refused.
+  Status ReleaseLoadRequest(SessionId session, const std::string& request_id);
+  Status ReleaseAcquireRequest(SessionId session, const std::string& request_id);
+  // The Generation is that of the lease's Region now, or not valid if there is no such Region.
+  DeviceStore::Renewal Renew(SessionId session, LeaseId lease);
+
+  // --- Shares.
+  StatusOr<ShareExport> ExportShare(SessionId session, LeaseId lease, uint32_t first,
+                                    uint32_t limit);
+  // False if the Session has no such Share.
+  bool Unmapped(SessionId session, ShareSerial share);
+
+  // Does what is due. To be called a few dozen times a second.
+  void Tick();
+
+  // --- Views.
+  const std::vector<std::unique_ptr<DeviceStore>>& devices() const { return devices_; }
+  const std::vector<ModelRoot>& model_roots() const { return options_.model_roots; }
+  // Over all Devices.
+  RegionUse UseBy(SessionId session) const;
+
+ private:
+  bool IsLive(SessionId session, LeaseId lease) const;
+  StatusOr<LoadResult> LoadOnce(const LoadRequest& request, const CallLimits& limits);
+  // The stores a call may mean: the one named, or all. DEVICE_NOT_FOUND.
+  StatusOr<std::vector<DeviceStore*>> Named(const std::string& device) const;
+
+  const StoreOptions options_;
+  const Clock& clock_;
+  FileLayer& files_;
+  const CopyEngine copy_engine_;
+  IdSequence<SessionId> session_ids_;
+  IdSequences ids_;
+  std::vector<std::unique_ptr<Device>> hardware_;
+  std::vector<std::unique_ptr<DeviceStore>> devices_;  // in the order of the configuration
+  RequestLog<LoadResult> load_requests_;
+  RequestLog<GrantedLease> acquire_requests_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,51 @@
+#pragma once
+
+// What every backend must do, whatever its memory is made of. A backend joins with
+//   INSTANTIATE_TEST_SUITE_P(Name, DeviceContractTest, testing::Values(DeviceBackend{...}),
+//   BackendName);
+
+#include <cstddef>
+#include <functional>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/units.h"
+#include "core/device/device.h"
+
+namespace tenure {
+
+struct DeviceBackend {
+  std::string name;
+  // A Device that has at least 256 MiB left.
+  std::function<std::unique_ptr<Device>()> make;
+  // What somebody sees who got the exported fd and maps `size` bytes of it for reading.
+  std::function<std::vector<std::byte>(int fd, Bytes size)> import;
+};
+
+inline std::string BackendName(const testing::TestParamInfo<DeviceBackend>& info) {
+  return info.param.name;
+}
+
+class DeviceContractTest : public testing::TestWithParam<DeviceBackend> {
+ protected:
+  DeviceContractTest() : device_(GetParam().make()), granule_(device_->info().granule) {}
+
+  std::vector<std::byte> Import(int fd, Bytes size) const { return GetParam().import(fd, size); }
+  uint64_t alive() const {
+    const BackendCounters counters = device_->counters();
+    return counters.segments_created - counters.segments_destroyed;
+  }
+  Bytes bytes_alive() const {
+    const BackendCounters counters = device_->counters();
+    return counters.bytes_created - counters.bytes_destroyed;
+  }
+
+  const std::unique_ptr<Device> device_;
+  const Bytes granule_;
+};
+
+using DeviceContractDeathTest = DeviceContractTest;
+
+}  // namespace tenure

@@ -1,0 +1,331 @@
+#include <array>
+#include <future>
+#include <iterator>
+#include <list>
+#include <map>
+#include <random>
+#include <sstream>
+#include <sys/mman.h>
+
+#include "tests/core/store/store_fixture.h"
+
+// Drives a store with random operations, time being one of them, and checks after each that the
+// ledger balances, that every table agrees with every other, that whoever may read a Region reads
+// the bytes it was leased for, and that no load was refused while there was room. A failure prints
+// the seed and the operations.
+
+namespace tenure {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct Checkpoint {
+  std::string file;
+  std::vector<TensorSpec> specs;
+  uint64_t seed;
+};
+
+// A mapping that a client keeps, as long as the store may think that it does.
+class Mapping {
+ public:
+  explicit Mapping(const ShareExport& share)
+      : region(share.share.region), serial(share.share.serial) {
+    for (size_t i = 0; i < share.fds.size(); ++i) {
+      const size_t size = share.sizes[i].count();
+      void* const base = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, share.fds[i].get(), 0);
+      TENURE_CHECK(base != MAP_FAILED);
+      parts_.emplace_back(static_cast<const std::byte*>(base), size);
+    }
+  }
+  ~Mapping() {
+    for (const auto& part : parts_) {
+      ::munmap(const_cast<std::byte*>(part.data()), part.size());
+    }
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::vector<std::byte> Read(Range range) const {
+    std::vector<std::byte> bytes;
+    Bytes at;
+    for (const auto& part : parts_) {
+      for (const std::byte& byte : part) {
+        if (at >= range.begin() && at < range.end()) bytes.push_back(byte);
+        at += Bytes(1);
+      }
+    }
+    return bytes;
+  }
+
+  const RegionId region;
+  const ShareSerial serial;
+
+ private:
+  std::vector<std::span<const std::byte>> parts_;
+};
+
+struct HeldLease {
+  LeaseId id;
+  RegionId region;
+  const Checkpoint* content = nullptr;
+};
+
+struct SimulatedClient {
+  SessionId session;
+  bool answers_recalls = true;
+  std::vector<HeldLease> leases;  // as far as it knows
+  std::map<RegionId, std::unique_ptr<Mapping>> mappings;
+};
+
+class PropertyTest : public StoreTest, public ::testing::WithParamInterface<uint32_t> {
+ protected:
+  void Prepare() {
+    DeviceStoreOptions options = DefaultOptions();
+    options.weights_capacity = KiB(160);
+    options.retain_ttl = seconds(20);
+    options.cache_ttl = seconds(15);
+    options.default_lease_ttl = seconds(8);
+    options.idle_unload_after = seconds(40);
+    Start(options);
+    const std::array<std::vector<uint64_t>, 4> architectures = {
+        {{5'000, 300, 9'000}, {20'000}, {40'000, 17, 10'000}, {60'000, 30'000}}};
+    for (size_t a = 0; a < architectures.size(); ++a) {
+      for (uint64_t seed = 1; seed <= 3; ++seed) {
+        Checkpoint checkpoint{.file = "m" + std::to_string(a) + "-" + std::to_string(seed),
+                              .specs = {},
+                              .seed = seed};
+        for (size_t i = 0; i < architectures[a].size(); ++i) {
+          checkpoint.specs.push_back(TensorSpec{.name = "t" + std::to_string(i),
+                                                .dtype = DType::kU8,
+                                                .shape = {architectures[a][i]}});
+        }
+        WriteSafetensors(directory_.path() + "/" + checkpoint.file, checkpoint.specs, seed);
+        checkpoints_.push_back(std::move(checkpoint));
+      }
+    }
+    for (int i = 0; i < 4; ++i) AddClient();
+  }
+
+  size_t Pick(size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random_); }
+  bool Chance(int percent) { return Pick(100) < static_cast<size_t>(percent); }
+  SimulatedClient& AnyClient() {
+    return *std::next(clients_.begin(), static_cast<long>(Pick(clients_.size())));
+  }
+  std::string AnyName() { return "name" + std::to_string(Pick(6)); }
+
+  void AddClient() {
+    SimulatedClient& client = clients_.emplace_back();
+    client.session = OpenSession("client");
+    client.answers_recalls = Chance(70);
+  }
+
+  void AnswerRecalls() {
+    for (const auto& recall : events_.TakeRecalls()) {
+      for (SimulatedClient& client : clients_) {
+        if (client.session != recall.session || !client.answers_recalls) continue;
+        const auto mapping = client.mappings.find(recall.region);
+        if (mapping == client.mappings.end() || mapping->second->serial != recall.share) continue;
+        client.mappings.erase(mapping);
+        store_->Unmapped(client.session, recall.share);
+      }
+    }
+  }
+
+  // Runs a load in a thread of its own, while clients answer recalls and time passes.
+  StatusOr<LoadResult> RunLoad(const LoadRequest& request) {
+    auto load = std::async(std::launch::async, [&] { return store_->Load(request, {}); });
+    while (load.wait_for(std::chrono::microseconds(200)) != std::future_status::ready) {
+      AnswerRecalls();
+      clock_.Advance(milliseconds(5));
+      store_->Tick();
+    }
+    return load.get();
+  }
+
+  void LoadSomething() {
+    SimulatedClient& client = AnyClient();
+    const Checkpoint& checkpoint = checkpoints_[Pick(checkpoints_.size())];
+    LoadRequest request = RequestFor(AnyName(), checkpoint.file);
+    request.session = client.session;
+    request.acquire = Chance(50);
+    request.pin = Chance(5);
+    if (Chance(10)) request.retain_ttl = Duration::zero();
+    if (Chance(5)) files_.FailRead(1 + static_cast<int>(Pick(2)));
+    if (Chance(5)) hardware_[0]->FailCreation(1);
+    log_ << "load " << request.name << " from " << request.path << "\n";
+    const StatusOr<LoadResult> loaded = RunLoad(request);
+    files_.FailRead(0);
+    hardware_[0]->FailCreation(0);
+    if (loaded.ok()) {
+      if (request.acquire) {
+        client.leases.push_back({loaded->lease->id, loaded->lease->region, &checkpoint});
+      }
+      return;
+    }
+    const bool for_room = HasReason(loaded.status(), Reason::kCapacity) ||
+                          HasReason(loaded.status(), Reason::kHeldByLeases);
+    if (for_room) CheckThereWasNoRoom(checkpoint);
+  }
+
+  // What was refused does not fit into what is free, and what is retained and could have been had:
+  // nobody has it mapped, or whoever has answered its recall.
+  void CheckThereWasNoRoom(const Checkpoint& checkpoint) {
+    const Layout layout = *Layout::Of(checkpoint.specs);
+    Bytes room = LedgerNow().free();
+    for (const ModelView& model : store_->Models()) {
+      const bool offline =
+          model.state == RegionState::kRetained || model.state == RegionState::kEmpty;
+      if (offline && model.holders.empty()) room += model.region_bytes;
+    }
+    EXPECT_LT(room, AlignUp(layout.total(), SmallDevice::kGranule));
+  }
+
+  void AcquireSomething() {
+    SimulatedClient& client = AnyClient();
+    const std::string name = AnyName();
+    log_ << "acquire " << name << "\n";
+    const StatusOr<ModelView> model = store_->GetModel(name, {}, "");
+    const StatusOr<GrantedLease> lease = store_->Acquire(client.session, name, "", {}, "");
+    if (!lease.ok()) return;
+    ASSERT_TRUE(model.ok());
+    for (const Checkpoint& checkpoint : checkpoints_) {
+      if (!model->path.ends_with("/" + checkpoint.file)) continue;
+      client.leases.push_back({lease->id, lease->region, &checkpoint});
+    }
+  }
+
+  void MapSomething() {
+    SimulatedClient& client = AnyClient();
+    if (client.leases.empty()) return;
+    const HeldLease& lease = client.leases[Pick(client.leases.size())];
+    if (client.mappings.contains(lease.region)) return;
+    log_ << "map region " << lease.region.value() << "\n";
+    const StatusOr<ShareExport> share = store_->ExportShare(client.session, lease.id, 0, 64);
+    if (share.ok()) client.mappings.emplace(lease.region, std::make_unique<Mapping>(*share));
+  }
+
+  void ReleaseSomething() {
+    SimulatedClient& client = AnyClient();
+    if (client.leases.empty()) return;
+    const auto lease = client.leases.begin() + static_cast<long>(Pick(client.leases.size()));
+    log_ << "release lease " << lease->id.value() << "\n";
+    (void)store_->Release(client.session, lease->id);
+    client.leases.erase(lease);
+  }
+
+  void UnmapSomethingIdle() {
+    SimulatedClient& client = AnyClient();
+    for (auto mapping = client.mappings.begin(); mapping != client.mappings.end(); ++mapping) {
+      const bool leased = std::any_of(client.leases.begin(), client.leases.end(),
+                                      [&](const auto& l) { return l.region == mapping->first; });
+      if (leased) continue;
+      log_ << "unmap region " << mapping->first.value() << "\n";
+      const ShareSerial serial = mapping->second->serial;
+      client.mappings.erase(mapping);
+      EXPECT_TRUE(store_->Unmapped(client.session, serial));
+      return;
+    }
+  }
+
+  // Some clients end at once; others hang up first and go on reading until their process ends.
+  void EndSomebody() {
+    SimulatedClient& client = AnyClient();
+    log_ << "end session " << client.session.value() << "\n";
+    if (Chance(50)) {
+      store_->CloseSession(client.session);
+      CheckEverything();
+    }
+    client.mappings.clear();
+    store_->EndSession(client.session);
+    clients_.remove_if([&](const SimulatedClient& c) { return c.session == client.session; });
+    AddClient();
+  }
+
+  void Step() {
+    const size_t dice = Pick(100);
+    if (dice < 25) {
+      LoadSomething();
+    } else if (dice < 40) {
+      const std::string name = AnyName();
+      log_ << "unload " << name << "\n";
+      (void)Unload(name);
+    } else if (dice < 52) {
+      AcquireSomething();
+    } else if (dice < 62) {
+      MapSomething();
+    } else if (dice < 75) {
+      ReleaseSomething();
+    } else if (dice < 80) {
+      UnmapSomethingIdle();
+    } else if (dice < 83) {
+      EndSomebody();
+    } else if (dice < 90) {
+      SimulatedClient& client = AnyClient();
+      log_ << "renew session " << client.session.value() << "\n";
+      store_->RenewSession(client.session);
+    } else {
+      const Duration span = milliseconds(1 + Pick(Chance(10) ? 30'000 : 2'000));
+      log_ << "pass " << span / milliseconds(1) << " ms\n";
+      clock_.Advance(span);
+      store_->Tick();
+    }
+    AnswerRecalls();
+  }
+
+  void CheckEverything() {
+    store_->devices()[0]->Validate();
+    const Ledger ledger = LedgerNow();
+    EXPECT_EQ(ledger.capacity, ledger.leased + ledger.loading + ledger.idle + ledger.retained +
+                                   ledger.quarantined + ledger.padding + ledger.free());
+    EXPECT_LE(ledger.reserved, ledger.capacity);
+    const BackendCounters backend = Backend();
+    EXPECT_LE(backend.bytes_created - backend.bytes_destroyed, ledger.capacity);
+    for (const SimulatedClient& client : clients_) {
+      for (const HeldLease& lease : client.leases) {
+        const auto mapping = client.mappings.find(lease.region);
+        if (mapping != client.mappings.end()) CheckBytes(*mapping->second, *lease.content);
+      }
+    }
+  }
+
+  // A lease that the client has not given back reads its own content, even if it has expired.
+  void CheckBytes(const Mapping& mapping, const Checkpoint& checkpoint) {
+    const Layout layout = *Layout::Of(checkpoint.specs);
+    for (size_t i = 0; i < layout.specs().size(); ++i) {
+      ASSERT_EQ(mapping.Read(layout.places()[i]), ContentOf(layout.specs()[i], checkpoint.seed))
+          << "foreign bytes in " << checkpoint.file;
+    }
+  }
+
+  std::mt19937 random_;
+  std::ostringstream log_;
+  std::vector<Checkpoint> checkpoints_;
+  std::list<SimulatedClient> clients_;
+};
+
+TEST_P(PropertyTest, WhateverHappensTheLedgerBalancesAndNobodyReadsForeignBytes) {
+  random_.seed(GetParam());
+  Prepare();
+  for (int step = 0; step < 500; ++step) {
+    Step();
+    CheckEverything();
+    if (HasFatalFailure() || HasNonfatalFailure()) {
+      FAIL() << "seed " << GetParam() << ", after:\n" << log_.str();
+    }
+  }
+  // Once everybody is gone and every TTL is over, nothing is left.
+  for (const SimulatedClient& client : clients_) store_->EndSession(client.session);
+  for (int i = 0; i < 6; ++i) (void)Unload("name" + std::to_string(i));
+  Pass(seconds(100));
+  Pass(seconds(100));
+  store_->devices()[0]->WaitUntilQuiet();
+  EXPECT_EQ(LedgerNow().free(), LedgerNow().capacity);
+  EXPECT_EQ(LedgerNow().reserved, Bytes(0));
+  EXPECT_EQ(Backend().segments_created, Backend().segments_destroyed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PropertyTest, ::testing::Range(1U, 9U));
+
+}  // namespace
+}  // namespace tenure

@@ -1,0 +1,153 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/store/store.h"
+#include "tests/support/gated_files.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/safetensors_writer.h"
+#include "tests/support/small_device.h"
+#include "tests/support/temp_dir.h"
+
+namespace tenure {
+
+// Keeps what Sessions are told. Thread-safe.
+class RecordedEvents final : public SessionEvents {
+ public:
+  struct RecallEvent {
+    SessionId session;
+    ShareSerial share;
+    RegionId region;
+  };
+  struct ExpiredEvent {
+    SessionId session;
+    LeaseId lease;
+  };
+
+  void OnRecall(SessionId session, ShareSerial share, RegionId region, Duration) override {
+    const MutexLock lock(mutex_);
+    recalls_.push_back({session, share, region});
+    changed_.NotifyAll();
+  }
+  void OnLeaseExpired(SessionId session, LeaseId lease, RegionId) override {
+    const MutexLock lock(mutex_);
+    expired_.push_back({session, lease});
+  }
+
+  std::vector<RecallEvent> TakeRecalls() {
+    const MutexLock lock(mutex_);
+    return std::exchange(recalls_, {});
+  }
+  std::vector<RecallEvent> AwaitRecalls() {
+    const MutexLock lock(mutex_);
+    while (recalls_.empty()) changed_.Wait(mutex_);
+    return std::exchange(recalls_, {});
+  }
+  std::vector<ExpiredEvent> TakeExpired() {
+    const MutexLock lock(mutex_);
+    return std::exchange(expired_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<RecallEvent> recalls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ExpiredEvent> expired_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A store over SmallDevices with 4 KiB granules and 16 KiB Segments, real files, and a clock that
+// the test moves.
+class StoreTest : public ::testing::Test {
+ protected:
+  static constexpr Bytes kSegment = KiB(16);
+
+  static DeviceStoreOptions DefaultOptions() {
+    DeviceStoreOptions options;
+    options.weights_capacity = KiB(256);
+    options.segment_size = kSegment;
+    options.retain_ttl = std::chrono::seconds(60);
+    return options;
+  }
+
+  // Starts the store; call once, before anything else.
+  void Start(DeviceStoreOptions options = DefaultOptions(), int devices = 1) {
+    std::vector<DeviceOptions> list;
+    for (int i = 0; i < devices; ++i) {
+      auto device = std::make_unique<SmallDevice>("host:" + std::to_string(i));
+      hardware_.push_back(device.get());
+      list.push_back(DeviceOptions{.device = std::move(device), .store = options});
+    }
+    store_ = std::make_unique<Store>(
+        StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
+        std::move(list), clock_, files_, events_);
+    session_ = OpenSession("tester");
+  }
+
+  SessionId OpenSession(const std::string& program) {
+    return store_->OpenSession(
+        SessionIdentity{.program = program, .instance = "0", .uid = 0, .gid = 0, .pid = 0});
+  }
+
+  // Writes a model of one tensor for each size; equal sizes make equal architectures.
+  void WriteModel(const std::string& file, const std::vector<Bytes>& sizes, uint64_t seed) {
+    std::vector<TensorSpec> specs;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      specs.push_back(TensorSpec{
+          .name = "t" + std::to_string(i), .dtype = DType::kU8, .shape = {sizes[i].count()}});
+    }
+    WriteSafetensors(directory_.path() + "/" + file, specs, seed);
+  }
+
+  LoadRequest RequestFor(const std::string& name, const std::string& file) const {
+    LoadRequest request;
+    request.session = session_;
+    request.name = name;
+    request.path = "models/" + file;
+    return request;
+  }
+
+  StatusOr<LoadResult> Load(const std::string& name, const std::string& file) {
+    return store_->Load(RequestFor(name, file), {});
+  }
+  StatusOr<LoadResult> LoadLeased(const std::string& name, const std::string& file) {
+    LoadRequest request = RequestFor(name, file);
+    request.acquire = true;
+    return store_->Load(request, {});
+  }
+  StatusOr<UnloadResult> Unload(const std::string& name) { return store_->Unload(name, {}, ""); }
+
+  // Advances the clock and does what is due.
+  void Pass(Duration span) {
+    clock_.Advance(span);
+    store_->Tick();
+    store_->devices()[0]->Validate();
+  }
+
+  Ledger LedgerNow(size_t device = 0) const {
+    return store_->devices()[device]->TakeSnapshot().ledger;
+  }
+  BackendCounters Backend(size_t device = 0) const { return hardware_[device]->counters(); }
+
+  // The inodes of the lease's Segments, in order. Registers a Share.
+  std::vector<ino_t> InodesOf(SessionId session, LeaseId lease) {
+    std::vector<ino_t> inodes;
+    const StatusOr<ShareExport> batch = store_->ExportShare(session, lease, 0, 64);
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    for (const UniqueFd& fd : batch->fds) inodes.push_back(InodeOf(fd));
+    return inodes;
+  }
+
+  TempDir directory_;
+  ManualClock clock_;
+  GatedFiles files_;
+  RecordedEvents events_;
+  std::vector<SmallDevice*> hardware_;
+  std::unique_ptr<Store> store_;
+  SessionId session_;
+};
+
+}  // namespace tenure

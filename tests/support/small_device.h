@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "core/base/mutex.h"
+#include "core/device/device.h"
+
+namespace tenure {
+
+// A Device of 4 KiB granules on memfds, so that thousands of Regions cost nothing. It can be told
+// to fail a creation, and to hold destructions at a gate. Thread-safe.
+class SmallDevice final : public Device {
+ public:
+  static constexpr Bytes kGranule = KiB(4);
+
+  explicit SmallDevice(std::string name, Bytes total = MiB(64))
+      : info_{.name = name,
+              .backend = "host",
+              .uuid = "small-" + name,
+              .total = total,
+              .granule = kGranule} {}
+
+  const DeviceInfo& info() const override { return info_; }
+
+  StatusOr<Segment> CreateSegment(Bytes size) override {
+    if (creations_until_failure_ > 0 && --creations_until_failure_ == 0) {
+      return Error(Reason::kBackend, "the backend was told to fail");
+    }
+    const int fd = ::memfd_create("tenure-test", MFD_CLOEXEC);
+    if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size.count())) != 0) {
+      return Error(Reason::kBackend, "no memfd");
+    }
+    void* const base = ::mmap(nullptr, size.count(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    TENURE_CHECK(base != MAP_FAILED);
+    const MutexLock lock(mutex_);
+    ++counters_.segments_created;
+    counters_.bytes_created += size;
+    return Segment(std::make_unique<Memory>(
+        *this, UniqueFd(fd), std::span(static_cast<std::byte*>(base), size.count())));
+  }
+
+  BackendCounters counters() const override {
+    const MutexLock lock(mutex_);
+    return counters_;
+  }
+
+  // The `k`-th creation from now on fails, k = 1, 2, ...; 0: none.
+  void FailCreation(int k) { creations_until_failure_ = k; }
+
+  // While held, a destruction does not return.
+  void HoldDestructions(bool hold) {
+    const MutexLock lock(mutex_);
+    holding_ = hold;
+    released_.NotifyAll();
+  }
+
+ private:
+  class Memory final : public Segment::Backing {
+   public:
+    Memory(SmallDevice& device, UniqueFd fd, std::span<std::byte> view)
+        : device_(device), fd_(std::move(fd)), view_(view) {}
+    ~Memory() override {
+      ::munmap(view_.data(), view_.size());
+      const MutexLock lock(device_.mutex_);
+      while (device_.holding_) device_.released_.Wait(device_.mutex_);
+      ++device_.counters_.segments_destroyed;
+      device_.counters_.bytes_destroyed += Bytes(view_.size());
+    }
+    Bytes size() const override { return Bytes(view_.size()); }
+    std::span<std::byte> host_view() const override { return view_; }
+    StatusOr<UniqueFd> Export() const override {
+      const MutexLock lock(device_.mutex_);
+      ++device_.counters_.exports;
+      return UniqueFd(::dup(fd_.get()));
+    }
+
+   private:
+    SmallDevice& device_;
+    const UniqueFd fd_;
+    const std::span<std::byte> view_;
+  };
+
+  const DeviceInfo info_;
+  std::atomic<int> creations_until_failure_ = 0;
+  mutable Mutex mutex_;
+  CondVar released_;
+  BackendCounters counters_ ABSL_GUARDED_BY(mutex_);
+  bool holding_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// The inode behind an exported fd: tells one Segment from another.
+inline ino_t InodeOf(const UniqueFd& fd) {
+  struct stat st {};
+  TENURE_CHECK(::fstat(fd.get(), &st) == 0);
+  return st.st_ino;
+}
+
+}  // namespace tenure
