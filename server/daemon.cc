@@ -1,0 +1,175 @@
+#include "server/daemon.h"
+
+#include <chrono>
+#include <filesystem>
+#include <grpc/support/time.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace tenure {
+namespace {
+
+constexpr Duration kTickInterval = std::chrono::milliseconds(20);
+// Each takes two fds and a few KiB.
+constexpr size_t kMaxSessions = 4096;
+// How long calls in flight may end by themselves once everything else is drained.
+constexpr int64_t kLastCallsMs = 200;
+constexpr mode_t kSocketMode = 0660;
+
+// Sets the mode that new files get while it lives; the process's, so only while it starts.
+class ScopedUmask {
+ public:
+  explicit ScopedUmask(mode_t mask) : before_(umask(mask)) {}
+  ~ScopedUmask() { umask(before_); }
+  ScopedUmask(const ScopedUmask&) = delete;
+  ScopedUmask& operator=(const ScopedUmask&) = delete;
+
+ private:
+  const mode_t before_;
+};
+
+void LogDevices(const Store& store) {
+  for (const auto& device : store.devices()) {
+    const DeviceInfo& info = device->device_info();
+    spdlog::info("device name={} backend={} total_bytes={} weights_bytes={} granule_bytes={}",
+                 info.name, info.backend, info.total.count(),
+                 device->TakeSnapshot().ledger.capacity.count(), info.granule.count());
+  }
+}
+
+}  // namespace
+
+StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config) {
+  std::vector<ModelRoot> roots;
+  for (const RootConfig& root : config.model_roots) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::canonical(root.path, error);
+    if (error || !std::filesystem::is_directory(path, error)) {
+      return Error(Reason::kInvalidRequest,
+                   "model_roots: " + root.name + " is no directory that can be read: " + root.path);
+    }
+    roots.push_back({root.name, path.string()});
+  }
+  return roots;
+}
+
+StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+  TENURE_ASSIGN_OR_RETURN(std::vector<ModelRoot> roots, CanonicalRoots(config));
+  TENURE_ASSIGN_OR_RETURN(const Bytes available, AvailableHostMemory());
+  TENURE_ASSIGN_OR_RETURN(const std::vector<DevicePlan> plans, PlanDevices(config, available));
+  std::string boot_id = RandomHex(16);
+  TENURE_ASSIGN_OR_RETURN(DaemonLock lock, DaemonLock::Take(config.directory, boot_id));
+
+  std::vector<DeviceOptions> devices;
+  for (const DevicePlan& plan : plans) {
+    TENURE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeHostDevice(plan.device));
+    devices.push_back({std::move(device), plan.store});
+  }
+  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock), std::move(boot_id),
+                                            std::move(roots), std::move(devices)));
+  TENURE_RETURN_IF_ERROR(daemon->Serve());
+  return daemon;
+}
+
+Daemon::Daemon(const Config& config, DaemonLock lock, std::string boot_id,
+               std::vector<ModelRoot> roots, std::vector<DeviceOptions> devices)
+    : config_(config),
+      lock_(std::move(lock)),
+      files_(MakePosixFileLayer()),
+      sessions_(clock_, kMaxSessions),
+      handles_(sessions_, clock_),
+      store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), clock_,
+             *files_, handles_),
+      gate_(std::move(boot_id), sessions_, clock_) {}
+
+Status Daemon::Serve() {
+  const std::string grpc_path = config_.directory + "/grpc.sock";
+  const std::string handle_path = config_.directory + "/handle.sock";
+  TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(grpc_path));
+  TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(handle_path));
+
+  ticker_.emplace(kTickInterval, [this] { store_.Tick(); });
+  if (!config_.metrics_address.empty()) {
+    TENURE_ASSIGN_OR_RETURN(metrics_,
+                            MetricsServer::Start(config_.metrics_address,
+                                                 std::make_shared<Metrics>(store_, sessions_)));
+    metrics_address_ = metrics_->address();
+  }
+  HandleServerOptions options;
+  options.path = handle_path;
+  options.mode = kSocketMode;
+  options.boot_id = boot_id();
+  options.heartbeat_interval = config_.heartbeat_interval;
+  options.death_grace = config_.death_grace;
+  TENURE_RETURN_IF_ERROR(handles_.Start(store_, options));
+  TENURE_RETURN_IF_ERROR(ServeGrpc(grpc_path));
+
+  LogDevices(store_);
+  spdlog::info("started version={} boot_id={} directory={} metrics_address={}", TENURE_VERSION,
+               boot_id(), config_.directory, metrics_address_.empty() ? "off" : metrics_address_);
+  return absl::OkStatus();
+}
+
+Status Daemon::ServeGrpc(const std::string& path) {
+  models_.emplace(store_, gate_, clock_, config_.max_watchers);
+  leases_.emplace(store_, gate_, clock_);
+  admin_.emplace(store_, sessions_, gate_, clock_, metrics_address_);
+
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int listening = 0;
+  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &listening);
+  builder.RegisterService(&*models_);
+  builder.RegisterService(&*leases_);
+  builder.RegisterService(&*admin_);
+  {
+    const ScopedUmask mask(static_cast<mode_t>(0777) & ~kSocketMode);
+    grpc_ = builder.BuildAndStart();
+  }
+  if (grpc_ == nullptr || listening == 0) {
+    return Error(Reason::kBackend, "cannot listen on the gRPC socket: " + path);
+  }
+  return absl::OkStatus();
+}
+
+bool Daemon::Quiet() const {
+  for (const auto& device : store_.devices()) {
+    const DeviceStore::Snapshot now = device->TakeSnapshot();
+    if (now.live_leases + now.queued_loads + now.running_loads > 0) return false;
+  }
+  return true;
+}
+
+void Daemon::Stop(Duration timeout) {
+  if (grpc_ == nullptr) return;
+  const Instant started = clock_.Now();
+  spdlog::info("stopping drain_timeout_ms={}",
+               std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
+  gate_.CloseForLoads();
+  grpc_->GetHealthCheckService()->SetServingStatus(false);
+  handles_.Drain(timeout);
+  while (!Quiet() && clock_.Now() - started < timeout) std::this_thread::sleep_for(kTickInterval);
+
+  grpc_->Shutdown(
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kLastCallsMs, GPR_TIMESPAN)));
+  grpc_.reset();
+  handles_.Stop();
+  spdlog::info("stopped quiet={} seconds={:.3f}", Quiet(),
+               std::chrono::duration<double>(clock_.Now() - started).count());
+}
+
+Daemon::~Daemon() {
+  if (grpc_ != nullptr) Stop(Duration::zero());
+  metrics_.reset();
+  ticker_.reset();
+  handles_.Stop();
+}
+
+}  // namespace tenure

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <grpcpp/server.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/status.h"
+#include "core/store/store.h"
+#include "server/admin_service.h"
+#include "server/config.h"
+#include "server/daemon_lock.h"
+#include "server/gate.h"
+#include "server/handle_server.h"
+#include "server/lease_service.h"
+#include "server/metrics_server.h"
+#include "server/model_service.h"
+#include "server/session_registry.h"
+#include "server/ticker.h"
+
+namespace tenure {
+
+// The model roots with canonical paths. INVALID_REQUEST for one that is no directory.
+StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config);
+
+// A running tenured: from Start on it serves `grpc.sock` and `handle.sock` in its directory, and
+// /metrics. Start, Stop and the destructor belong to one thread.
+class Daemon {
+ public:
+  // REQUIRES: CheckConfig(config) is OK. Fails if another daemon serves the directory, and with the
+  // faults that only the machine shows.
+  static StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
+  // Stops at once, unless Stop did.
+  ~Daemon();
+
+  // Takes no loads any more, is not healthy, asks every Session to release what it can, and stops
+  // when no load runs and no lease lives, after `timeout` at the latest. What clients have mapped
+  // stays mapped.
+  void Stop(Duration timeout);
+
+  const std::string& boot_id() const { return gate_.boot_id(); }
+  // Empty if metrics are off.
+  const std::string& metrics_address() const { return metrics_address_; }
+
+ private:
+  Daemon(const Config& config, DaemonLock lock, std::string boot_id, std::vector<ModelRoot> roots,
+         std::vector<DeviceOptions> devices);
+  Status Serve();
+  Status ServeGrpc(const std::string& path);
+  bool Quiet() const;
+
+  const Config config_;
+  const DaemonLock lock_;
+  const SteadyClock clock_;
+  const std::unique_ptr<FileLayer> files_;
+  SessionRegistry sessions_;
+  HandleServer handles_;
+  Store store_;
+  Gate gate_;
+
+  std::string metrics_address_;
+  std::optional<ModelService> models_;
+  std::optional<LeaseService> leases_;
+  std::optional<AdminService> admin_;
+  // What calls into the members above, in the order in which they start.
+  std::optional<Ticker> ticker_;
+  std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<grpc::Server> grpc_;
+};
+
+}  // namespace tenure

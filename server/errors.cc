@@ -1,0 +1,80 @@
+#include "server/errors.h"
+
+#include <array>
+#include <google/rpc/error_details.pb.h>
+#include <google/rpc/status.pb.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tenure {
+namespace {
+
+// The message travels twice: as the status's own and in the details.
+constexpr size_t kMostMessage = 1536;
+constexpr size_t kMostValue = 512;
+constexpr size_t kMostValues = 2048;
+
+constexpr std::array<std::pair<absl::StatusCode, grpc::StatusCode>, 17> kCodes = {{
+    {absl::StatusCode::kOk, grpc::StatusCode::OK},
+    {absl::StatusCode::kCancelled, grpc::StatusCode::CANCELLED},
+    {absl::StatusCode::kUnknown, grpc::StatusCode::UNKNOWN},
+    {absl::StatusCode::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
+    {absl::StatusCode::kDeadlineExceeded, grpc::StatusCode::DEADLINE_EXCEEDED},
+    {absl::StatusCode::kNotFound, grpc::StatusCode::NOT_FOUND},
+    {absl::StatusCode::kAlreadyExists, grpc::StatusCode::ALREADY_EXISTS},
+    {absl::StatusCode::kPermissionDenied, grpc::StatusCode::PERMISSION_DENIED},
+    {absl::StatusCode::kResourceExhausted, grpc::StatusCode::RESOURCE_EXHAUSTED},
+    {absl::StatusCode::kFailedPrecondition, grpc::StatusCode::FAILED_PRECONDITION},
+    {absl::StatusCode::kAborted, grpc::StatusCode::ABORTED},
+    {absl::StatusCode::kOutOfRange, grpc::StatusCode::OUT_OF_RANGE},
+    {absl::StatusCode::kUnimplemented, grpc::StatusCode::UNIMPLEMENTED},
+    {absl::StatusCode::kInternal, grpc::StatusCode::INTERNAL},
+    {absl::StatusCode::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+    {absl::StatusCode::kDataLoss, grpc::StatusCode::DATA_LOSS},
+    {absl::StatusCode::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED},
+}};
+
+grpc::StatusCode CodeOf(const Status& status) {
+  for (const auto& [from, to] : kCodes) {
+    if (from == status.code()) return to;
+  }
+  return grpc::StatusCode::UNKNOWN;
+}
+
+// The first `most` bytes at most, cut between two UTF-8 characters: protobuf refuses half of one.
+std::string Shorten(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+}  // namespace
+
+grpc::Status ToGrpcStatus(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const std::string message =
+      Shorten({status.message().data(), status.message().size()}, kMostMessage);
+  const std::optional<ErrorDetail> detail = DetailOf(status);
+  if (!detail.has_value()) return {CodeOf(status), message};
+
+  google::rpc::ErrorInfo info;
+  info.set_domain("tenure");
+  info.set_reason(detail->reason);
+  size_t room = kMostValues;
+  for (const auto& [name, text] : detail->values) {
+    std::string value = Shorten(text, kMostValue);
+    if (name.size() + value.size() > room) continue;
+    room -= name.size() + value.size();
+    (*info.mutable_metadata())[name] = std::move(value);
+  }
+  google::rpc::Status details;
+  details.set_code(static_cast<int>(CodeOf(status)));
+  details.set_message(message);
+  details.add_details()->PackFrom(info);
+  return {CodeOf(status), message, details.SerializeAsString()};
+}
+
+}  // namespace tenure

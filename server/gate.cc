@@ -1,0 +1,69 @@
+#include "server/gate.h"
+
+#include <algorithm>
+#include <grpc/support/time.h>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace tenure {
+namespace {
+
+// Empty if the call has no such metadata, or several.
+std::string_view MetadataOf(const grpc::ServerContext& context, const char* key) {
+  const auto [begin, end] = context.client_metadata().equal_range(key);
+  if (begin == end || std::next(begin) != end) return {};
+  return {begin->second.data(), begin->second.size()};
+}
+
+// How long the caller still waits, at most a year; nullopt if it did not say. gRPC keeps deadlines
+// on a clock that may be set, so only the span counts.
+std::optional<Duration> TimeLeft(const grpc::ServerContext& context) {
+  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
+  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return std::nullopt;
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_MONOTONIC));
+  constexpr int64_t kYear = int64_t{365} * 24 * 3600;
+  return std::chrono::seconds(std::min(left.tv_sec, kYear)) +
+         std::chrono::nanoseconds(left.tv_nsec);
+}
+
+}  // namespace
+
+Gate::Gate(std::string boot_id, const SessionRegistry& sessions, const Clock& clock)
+    : boot_id_(std::move(boot_id)), sessions_(sessions), clock_(clock) {}
+
+void Gate::Stamp(grpc::ServerContext& context) const {
+  context.AddInitialMetadata(kBootIdKey, boot_id_);
+}
+
+StatusOr<SessionId> Gate::Admit(grpc::ServerContext& context) const {
+  Stamp(context);
+  const std::string_view boot_id = MetadataOf(context, kBootIdKey);
+  if (!boot_id.empty() && boot_id != boot_id_) {
+    return Error(Reason::kStaleIncarnation, "the daemon was restarted: its boot id is " + boot_id_,
+                 {{"boot_id", boot_id_}});
+  }
+  const std::string_view token = MetadataOf(context, kSessionTokenKey);
+  const std::optional<SessionId> session = sessions_.Authenticate(token);
+  if (boot_id.empty() || !session.has_value()) {
+    return Error(
+        Reason::kSessionUnknown,
+        "the call carries no boot id and token of a session: open one on the handle socket");
+  }
+  return *session;
+}
+
+CallLimits Gate::LimitsOf(const grpc::ServerContext& context, Duration max_call) const {
+  CallLimits limits;
+  limits.deadline = After(clock_.Now(), TimeLeft(context).value_or(max_call));
+  limits.cancelled = [&context] { return context.IsCancelled(); };
+  return limits;
+}
+
+Status Gate::CheckOpenForLoads() const {
+  if (!closed_for_loads_.load()) return absl::OkStatus();
+  return Error(Reason::kShuttingDown, "the daemon is stopping and takes no loads any more");
+}
+
+}  // namespace tenure

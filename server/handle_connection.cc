@@ -1,0 +1,318 @@
+#include "server/handle_connection.h"
+
+#include <algorithm>
+#include <google/protobuf/duration.pb.h>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+#include "core/base/check.h"
+#include "server/handle_packet.h"
+
+namespace tenure {
+namespace {
+
+constexpr uint32_t kProtocolVersion = 1;
+constexpr size_t kMaxNameBytes = 64;
+// Packets taken from one client before it is the next one's turn.
+constexpr int kPacketsPerTurn = 32;
+// Packets of a client that has ended among which a goodbye is looked for.
+constexpr int kLastWords = 1024;
+
+void Set(google::protobuf::Duration& into, Duration duration) {
+  const int64_t count = std::max(duration, Duration::zero()).count();
+  into.set_seconds(count / 1'000'000'000);
+  into.set_nanos(static_cast<int32_t>(count % 1'000'000'000));
+}
+
+// Names are shown in terminals and logs.
+std::string Printable(const std::string& name) {
+  std::string printable = name;
+  std::replace_if(
+      printable.begin(), printable.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return printable;
+}
+
+}  // namespace
+
+HandleConnection::HandleConnection(const HandleSurroundings& surroundings, UniqueFd socket,
+                                   HandlePeer peer)
+    : surroundings_(surroundings),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      give_up_(After(surroundings_.clock.Now(), surroundings_.options.hello_timeout)) {}
+
+void HandleConnection::OnReadable() {
+  for (int i = 0; i < kPacketsPerTurn && !hung_up(); ++i) {
+    const Received received = ReceivePacket(socket_.get(), surroundings_.buffer);
+    switch (received.kind) {
+      case Received::Kind::kPacket:
+        Take(std::string_view(surroundings_.buffer.data(), received.size));
+        break;
+      case Received::Kind::kBroken:
+        Break("a packet that is empty, too long, or carries fds");
+        break;
+      case Received::Kind::kHangUp:
+        HangUp();
+        return;
+      case Received::Kind::kNothing:
+        return;
+    }
+  }
+}
+
+void HandleConnection::OnWritable() {
+  outbound_.OnWritable();
+  Flush();
+}
+
+void HandleConnection::OnProcessEnded() {
+  v1::ClientPacket packet;
+  for (int i = 0; i < kLastWords && !hung_up() && !said_goodbye_; ++i) {
+    const Received received = ReceivePacket(socket_.get(), surroundings_.buffer);
+    if (received.kind == Received::Kind::kPacket &&
+        packet.ParseFromArray(surroundings_.buffer.data(), static_cast<int>(received.size))) {
+      said_goodbye_ = packet.has_goodbye() && phase_ == Phase::kLive;
+    }
+    if (received.kind == Received::Kind::kNothing || received.kind == Received::Kind::kHangUp)
+      break;
+  }
+  Finish(!said_goodbye_);
+}
+
+void HandleConnection::OnDeadline() {
+  const Instant now = surroundings_.clock.Now();
+  if (now >= give_up_) {
+    if (greeting()) return Refuse("no hello in time");
+    return Finish(!said_goodbye_ && !peer_.pidfd.valid());
+  }
+  if (now >= outbound_.retry_at()) Flush();
+}
+
+Instant HandleConnection::deadline() const { return std::min(give_up_, outbound_.retry_at()); }
+
+void HandleConnection::CloseSocket() {
+  TENURE_CHECK(hung_up());
+  socket_.Reset();
+}
+
+void HandleConnection::Take(std::string_view bytes) {
+  if (phase_ != Phase::kGreeting && phase_ != Phase::kLive) return;
+  v1::ClientPacket packet;
+  if (!packet.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return Break("a packet that cannot be parsed");
+  }
+  if (phase_ == Phase::kGreeting) return Greet(packet);
+  Serve(packet);
+}
+
+void HandleConnection::Greet(const v1::ClientPacket& packet) {
+  const v1::Hello& hello = packet.hello();
+  if (!packet.has_hello() || hello.program().size() > kMaxNameBytes ||
+      hello.instance().size() > kMaxNameBytes) {
+    return Break("a first packet that is no good hello");
+  }
+  v1::DaemonPacket reply;
+  v1::Welcome& welcome = *reply.mutable_welcome();
+  welcome.set_protocol_version(kProtocolVersion);
+  welcome.set_boot_id(surroundings_.options.boot_id);
+
+  StatusOr<SessionRegistry::Opened> opened = absl::UnknownError("not asked");
+  if (hello.protocol_version() == kProtocolVersion) {
+    opened =
+        surroundings_.registry.Open(surroundings_.store, {.program = Printable(hello.program()),
+                                                          .instance = Printable(hello.instance()),
+                                                          .uid = peer_.uid,
+                                                          .gid = peer_.gid,
+                                                          .pid = peer_.pid});
+  }
+  if (!opened.ok()) {
+    // A welcome without a session says that there is none to be had, and which version would.
+    (void)SendPacket(socket_.get(), reply.SerializeAsString(), {});
+    return Refuse(hello.protocol_version() == kProtocolVersion ? "too many sessions"
+                                                               : "another protocol version");
+  }
+  session_ = opened->id;
+  phase_ = Phase::kLive;
+  give_up_ = kNever;
+  welcome.set_session_id(session_.value());
+  welcome.set_token(opened->token);
+  Set(*welcome.mutable_heartbeat_interval(), surroundings_.options.heartbeat_interval);
+  Enqueue(reply);
+}
+
+void HandleConnection::Serve(const v1::ClientPacket& packet) {
+  switch (packet.packet_case()) {
+    case v1::ClientPacket::kFetchShare:
+      return TakeFetch(packet.fetch_share());
+    case v1::ClientPacket::kShareAck:
+      return TakeAck(packet.share_ack());
+    case v1::ClientPacket::kHeartbeat: {
+      surroundings_.store.RenewSession(session_);
+      surroundings_.registry.Heard(session_);
+      v1::DaemonPacket reply;
+      reply.mutable_heartbeat_reply()->set_sequence(packet.heartbeat().sequence());
+      return Enqueue(reply);
+    }
+    case v1::ClientPacket::kUnmapped:
+      return TakeUnmapped(packet.unmapped());
+    case v1::ClientPacket::kGoodbye:
+      return Part();
+    case v1::ClientPacket::kHello:
+      return Break("a second hello");
+    case v1::ClientPacket::PACKET_NOT_SET:
+      return Break("a packet that says nothing");
+  }
+}
+
+void HandleConnection::TakeFetch(const v1::FetchShare& fetch) {
+  if (fetch_.has_value() || in_flight_.has_value()) {
+    return Break("a fetch while the last batch is not acknowledged");
+  }
+  fetch_ = fetch;
+  Flush();
+}
+
+void HandleConnection::TakeAck(const v1::ShareAck& ack) {
+  if (!in_flight_.has_value() || in_flight_->share.value() != ack.share_serial() ||
+      in_flight_->next_segment != ack.next_segment()) {
+    return Break("an acknowledgement that nobody waits for");
+  }
+  in_flight_.reset();
+}
+
+void HandleConnection::TakeUnmapped(const v1::Unmapped& unmapped) {
+  for (const uint64_t serial : unmapped.share_serials()) {
+    const ShareSerial share(serial);
+    // Its word cannot be about fds that may still be on their way.
+    if (in_flight_.has_value() && in_flight_->share == share) {
+      return Break("unmapped, before the batch was acknowledged");
+    }
+    if (!surroundings_.store.Unmapped(session_, share)) {
+      surroundings_.counters.unknown_shares.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+void HandleConnection::Refuse(std::string_view why) {
+  TENURE_CHECK(greeting());
+  surroundings_.counters.connections_refused.fetch_add(1, std::memory_order_relaxed);
+  spdlog::debug("refused a connection of pid {}: {}", peer_.pid, why);
+  Finish(false);
+}
+
+void HandleConnection::Break(std::string_view rule) {
+  if (greeting()) return Refuse(rule);
+  if (phase_ != Phase::kLive) return;
+  surroundings_.counters.protocol_breaks.fetch_add(1, std::memory_order_relaxed);
+  spdlog::warn("session {} of pid {} broke the protocol and is not listened to any more: {}",
+               session_.value(), peer_.pid, rule);
+  phase_ = Phase::kDeaf;
+  surroundings_.registry.Leave(session_, SessionState::kDeaf);
+  ForgetOutbound();
+}
+
+void HandleConnection::Part() {
+  said_goodbye_ = true;
+  phase_ = Phase::kParted;
+  surroundings_.registry.Leave(session_, SessionState::kGone);
+  surroundings_.store.CloseSession(session_);
+  ForgetOutbound();
+  if (surroundings_.store.UseBy(session_).shares == 0) Finish(false);
+}
+
+void HandleConnection::HangUp() {
+  if (phase_ == Phase::kGreeting) return Finish(false);
+  phase_ = Phase::kHungUp;
+  surroundings_.registry.Leave(session_, SessionState::kGone);
+  surroundings_.store.CloseSession(session_);
+  ForgetOutbound();
+  if (!peer_.pidfd.valid() || surroundings_.store.UseBy(session_).shares == 0) {
+    give_up_ = After(surroundings_.clock.Now(), surroundings_.options.death_grace);
+  }
+}
+
+void HandleConnection::Finish(bool lost) {
+  if (phase_ == Phase::kFinished) return;
+  phase_ = Phase::kFinished;
+  give_up_ = kNever;
+  ForgetOutbound();
+  if (!session_.valid()) return;
+  surroundings_.store.EndSession(session_);
+  surroundings_.registry.Remove(session_, lost);
+}
+
+void HandleConnection::Recall(ShareSerial share, RegionId region, Duration answer_within) {
+  v1::DaemonPacket packet;
+  v1::Recall& recall = *packet.mutable_recall();
+  recall.set_share_serial(share.value());
+  recall.set_region_id(region.value());
+  Set(*recall.mutable_answer_within(), answer_within);
+  Enqueue(packet);
+}
+
+void HandleConnection::LeaseLost(LeaseId lease, RegionId region) {
+  v1::DaemonPacket packet;
+  v1::LeaseLost& lost = *packet.mutable_lease_lost();
+  lost.set_lease_id(lease.value());
+  lost.set_region_id(region.value());
+  lost.set_reason(std::string(ReasonName(Reason::kLeaseExpired)));
+  Enqueue(packet);
+}
+
+void HandleConnection::Drain(Duration deadline) {
+  v1::DaemonPacket packet;
+  Set(*packet.mutable_drain()->mutable_deadline(), deadline);
+  Enqueue(packet);
+}
+
+void HandleConnection::Enqueue(const v1::DaemonPacket& packet) {
+  if (phase_ != Phase::kLive) return;
+  if (!outbound_.Add(packet.SerializeAsString())) {
+    surroundings_.counters.packets_dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  Flush();
+}
+
+void HandleConnection::Flush() {
+  const Instant now = surroundings_.clock.Now();
+  if (outbound_.Flush(socket_.get(), now) && fetch_.has_value()) AnswerFetch(now);
+}
+
+void HandleConnection::AnswerFetch(Instant now) {
+  const LeaseId lease(fetch_->lease_id());
+  const uint32_t first = fetch_->first_segment();
+  const StatusOr<ShareExport> share =
+      surroundings_.store.ExportShare(session_, lease, first, static_cast<uint32_t>(kMaxPacketFds));
+  v1::DaemonPacket packet;
+  std::span<const UniqueFd> fds;
+  if (share.ok()) {
+    v1::ShareBatch& batch = *packet.mutable_share_batch();
+    batch.set_lease_id(lease.value());
+    batch.set_share_serial(share->share.serial.value());
+    batch.set_region_id(share->share.region.value());
+    batch.set_first_segment(first);
+    batch.set_segment_count(share->segment_count);
+    for (const Bytes size : share->sizes) batch.add_segment_sizes(size.count());
+    fds = share->fds;
+  } else {
+    v1::ShareRefused& refused = *packet.mutable_share_refused();
+    refused.set_lease_id(lease.value());
+    refused.set_reason(DetailOf(share.status()).value_or(ErrorDetail{}).reason);
+    refused.set_message(std::string(share.status().message()));
+  }
+  if (!outbound_.SendNow(socket_.get(), packet.SerializeAsString(), fds, now)) return;
+  fetch_.reset();
+  if (share.ok()) {
+    in_flight_ = {.share = share->share.serial,
+                  .next_segment = first + static_cast<uint32_t>(fds.size())};
+  }
+}
+
+void HandleConnection::ForgetOutbound() {
+  outbound_.Clear();
+  fetch_.reset();
+}
+
+}  // namespace tenure

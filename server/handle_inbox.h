@@ -1,0 +1,54 @@
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+#include "core/base/mutex.h"
+#include "core/base/unique_fd.h"
+
+namespace tenure {
+
+// What other threads want the thread of the handle socket to do.
+struct PostedRecall {
+  SessionId session;
+  ShareSerial share;
+  RegionId region;
+  Duration answer_within{};
+};
+struct PostedLeaseLost {
+  SessionId session;
+  LeaseId lease;
+  RegionId region;
+};
+struct PostedDrain {
+  Duration deadline{};
+};
+struct PostedStop {};
+using HandlePost = std::variant<PostedRecall, PostedLeaseLost, PostedDrain, PostedStop>;
+
+// Carries posts to the thread of the handle socket, in order, and wakes it. Closed at first: what
+// is posted while it is closed is dropped. Thread-safe; nothing here waits.
+class HandleInbox {
+ public:
+  // False if there is no fd to be had.
+  bool Open();
+  void Close();
+
+  void Post(const HandlePost& post);
+  // Everything posted since the last call.
+  std::vector<HandlePost> Take();
+
+  // Readable while there is something to take. Stays the same from Open to Close.
+  int event_fd() const { return event_fd_.get(); }
+
+ private:
+  UniqueFd event_fd_;  // changes only while the inbox is closed and nobody waits for it
+
+  Mutex mutex_;
+  bool open_ GUARDED_BY(mutex_) = false;
+  std::vector<HandlePost> posts_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tenure

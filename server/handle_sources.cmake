@@ -1,0 +1,10 @@
+# The handle socket and the sessions behind it.
+set(TENURE_HANDLE_SOURCES
+  handle_connection.cc
+  handle_inbox.cc
+  handle_listener.cc
+  handle_outbound.cc
+  handle_packet.cc
+  handle_peer.cc
+  handle_server.cc
+  session_registry.cc)

@@ -1,0 +1,263 @@
+#include "server/metrics.h"
+
+#include <array>
+#include <chrono>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/region/region_state.h"
+
+namespace tenure {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+constexpr std::string_view kArena = "weights";
+
+// Gathers one family.
+class Family {
+ public:
+  Family(std::string name, std::string help, MetricType type) {
+    family_.name = std::move(name);
+    family_.help = std::move(help);
+    family_.type = type;
+  }
+
+  void Add(Labels labels, double value) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    (family_.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    family_.metric.push_back(std::move(metric));
+  }
+  void Add(Labels labels, uint64_t value) { Add(std::move(labels), static_cast<double>(value)); }
+  void Add(Labels labels, Bytes value) { Add(std::move(labels), value.count()); }
+
+  void Add(Labels labels, const DurationHistogram& durations) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    uint64_t count = 0;
+    for (size_t bucket = 0; bucket < durations.counts.size(); ++bucket) {
+      count += durations.counts[bucket];
+      const bool bounded = bucket < DurationHistogram::kBounds.size();
+      metric.histogram.bucket.push_back({count, bounded ? DurationHistogram::kBounds[bucket]
+                                                        : std::numeric_limits<double>::infinity()});
+    }
+    metric.histogram.sample_count = count;
+    metric.histogram.sample_sum = durations.sum_seconds;
+    family_.metric.push_back(std::move(metric));
+  }
+
+  MetricFamily Take() { return std::move(family_); }
+
+ private:
+  MetricFamily family_;
+};
+
+struct DeviceSnapshot {
+  std::string device;
+  DeviceStore::Snapshot now;
+};
+using Snapshots = std::vector<DeviceSnapshot>;
+using Families = std::vector<MetricFamily>;
+
+std::string Text(std::string_view text) { return std::string(text); }
+
+// One family with one series for each Device, whose value `of` takes out of its snapshot.
+template <typename Of>
+void AddPerDevice(Families& out, const Snapshots& snapshots, const char* name, const char* help,
+                  MetricType type, Of of) {
+  Family family(name, help, type);
+  for (const DeviceSnapshot& each : snapshots) family.Add({{"device", each.device}}, of(each.now));
+  out.push_back(family.Take());
+}
+
+// The same, with the arena as a second label.
+template <typename Of>
+void AddPerArena(Families& out, const Snapshots& snapshots, const char* name, const char* help,
+                 Of of) {
+  Family family(name, help, MetricType::Gauge);
+  for (const DeviceSnapshot& each : snapshots) {
+    family.Add({{"device", each.device}, {"arena", Text(kArena)}}, of(each.now.ledger));
+  }
+  out.push_back(family.Take());
+}
+
+void AddLedger(Families& out, const Snapshots& snapshots) {
+  Family memory("tenure_memory_bytes",
+                "What an arena's capacity is used for; the states add up to it.",
+                MetricType::Gauge);
+  for (const DeviceSnapshot& each : snapshots) {
+    const Ledger& ledger = each.now.ledger;
+    const std::pair<const char*, Bytes> states[] = {{"leased", ledger.leased},
+                                                    {"loading", ledger.loading},
+                                                    {"idle", ledger.idle},
+                                                    {"retained", ledger.retained},
+                                                    {"quarantined", ledger.quarantined},
+                                                    {"padding", ledger.padding},
+                                                    {"cached", ledger.cached},
+                                                    {"unbacked", ledger.unbacked}};
+    for (const auto& [state, bytes] : states) {
+      memory.Add({{"device", each.device}, {"arena", Text(kArena)}, {"state", state}}, bytes);
+    }
+  }
+  out.push_back(memory.Take());
+
+  AddPerArena(out, snapshots, "tenure_arena_capacity_bytes", "What the arena may hold.",
+              [](const Ledger& ledger) { return ledger.capacity; });
+  AddPerArena(out, snapshots, "tenure_arena_reserved_bytes", "Held from the backend.",
+              [](const Ledger& ledger) { return ledger.reserved; });
+  AddPerArena(out, snapshots, "tenure_arena_allocated_bytes",
+              "In regions that are leased, loading, idle or quarantined, padding included.",
+              [](const Ledger& ledger) { return ledger.allocated(); });
+  AddPerArena(out, snapshots, "tenure_arena_requested_bytes",
+              "Of the allocated bytes, what callers asked for.",
+              [](const Ledger& ledger) { return ledger.requested(); });
+  AddPerArena(out, snapshots, "tenure_arena_largest_free_bytes",
+              "The largest request that would succeed now without reclaiming anything.",
+              [](const Ledger& ledger) { return ledger.largest_free; });
+  AddPerArena(out, snapshots, "tenure_arena_fragmentation_ratio",
+              "1 - largest free / free; 0 when nothing is free.",
+              [](const Ledger& ledger) { return ledger.fragmentation_ratio(); });
+}
+
+void AddModels(Families& out, const Snapshots& snapshots) {
+  Family models("tenure_models", "Models of which memory is held.", MetricType::Gauge);
+  for (const DeviceSnapshot& each : snapshots) {
+    for (size_t i = 0; i < kRegionStates; ++i) {
+      const auto state = static_cast<RegionState>(i);
+      if (state == RegionState::kFreed) continue;
+      models.Add({{"device", each.device}, {"state", Text(RegionStateName(state))}},
+                 each.now.models[i]);
+    }
+  }
+  out.push_back(models.Take());
+}
+
+// What the store counts failed loads under: its reasons, and INTERNAL for an error without one.
+std::vector<std::string> FailureReasons() {
+  std::vector<std::string> reasons = {"INTERNAL"};
+  for (const Reason reason : kAllReasons) reasons.push_back(Text(ReasonName(reason)));
+  return reasons;
+}
+
+void AddLoads(Families& out, const Snapshots& snapshots) {
+  Family loads("tenure_loads_total", "Loads that ended; one that failed has no reuse.",
+               MetricType::Counter);
+  Family failures("tenure_load_failures_total", "Loads that failed, by reason.",
+                  MetricType::Counter);
+  Family durations("tenure_load_duration_seconds",
+                   "From taking the call to the model being leasable, of loads that succeeded.",
+                   MetricType::Histogram);
+  for (const auto& [device, now] : snapshots) {
+    for (size_t i = 0; i < kReuses; ++i) {
+      const std::string reuse = Text(ReuseName(static_cast<Reuse>(i)));
+      loads.Add({{"device", device}, {"reuse", reuse}, {"result", "ok"}}, now.counters.loads[i]);
+      durations.Add({{"device", device}, {"reuse", reuse}}, now.counters.load_durations[i]);
+    }
+    uint64_t failed = 0;
+    for (const std::string& reason : FailureReasons()) {
+      const auto count = now.counters.failed_loads.find(reason);
+      const uint64_t of_reason = count == now.counters.failed_loads.end() ? 0 : count->second;
+      failures.Add({{"device", device}, {"reason", reason}}, of_reason);
+      failed += of_reason;
+    }
+    loads.Add({{"device", device}, {"reuse", "NONE"}, {"result", "failed"}}, failed);
+  }
+  out.push_back(loads.Take());
+  out.push_back(failures.Take());
+  out.push_back(durations.Take());
+
+  AddPerDevice(out, snapshots, "tenure_copied_bytes_total", "Payload bytes copied into regions.",
+               MetricType::Counter, [](const auto& now) { return now.counters.copied_bytes; });
+
+  Family reclaims("tenure_reclaims_total", "Retained regions whose memory was taken back.",
+                  MetricType::Counter);
+  for (const auto& [device, now] : snapshots) {
+    for (size_t i = 0; i < kReclaimCauses; ++i) {
+      const std::string cause = Text(ReclaimCauseName(static_cast<ReclaimCause>(i)));
+      reclaims.Add({{"device", device}, {"cause", cause}}, now.counters.reclaims[i]);
+    }
+  }
+  out.push_back(reclaims.Take());
+}
+
+void AddLeases(Families& out, const Snapshots& snapshots) {
+  AddPerDevice(out, snapshots, "tenure_leases", "Live leases.", MetricType::Gauge,
+               [](const auto& now) { return now.live_leases; });
+  AddPerDevice(out, snapshots, "tenure_leases_granted_total", "Leases granted.",
+               MetricType::Counter, [](const auto& now) { return now.counters.leases_granted; });
+  AddPerDevice(out, snapshots, "tenure_leases_released_total",
+               "Leases that their holders released.", MetricType::Counter,
+               [](const auto& now) { return now.counters.leases_released; });
+  AddPerDevice(out, snapshots, "tenure_leases_expired_total", "Leases that expired.",
+               MetricType::Counter, [](const auto& now) { return now.counters.leases_expired; });
+  AddPerDevice(out, snapshots, "tenure_recalls_total", "Shares that were wanted back.",
+               MetricType::Counter, [](const auto& now) { return now.counters.recalls_sent; });
+  AddPerDevice(out, snapshots, "tenure_recalls_unanswered_total",
+               "Recalls that were not answered in time.", MetricType::Counter,
+               [](const auto& now) { return now.counters.recalls_unanswered; });
+}
+
+void AddBackend(Families& out, const Snapshots& snapshots) {
+  AddPerDevice(out, snapshots, "tenure_backend_segments_created_total",
+               "Segments taken from the backend.", MetricType::Counter,
+               [](const auto& now) { return now.backend.segments_created; });
+  AddPerDevice(out, snapshots, "tenure_backend_segments_destroyed_total",
+               "Segments given back to the backend.", MetricType::Counter,
+               [](const auto& now) { return now.backend.segments_destroyed; });
+  AddPerDevice(out, snapshots, "tenure_backend_exports_total", "Segments exported as an fd.",
+               MetricType::Counter, [](const auto& now) { return now.backend.exports; });
+}
+
+void AddSessions(Families& out, const SessionRegistry& sessions) {
+  Family states("tenure_sessions", "Sessions whose process has not ended.", MetricType::Gauge);
+  const auto counts = sessions.CountByState();
+  constexpr std::array<const char*, counts.size()> kNames = {"LIVE", "DEAF", "GONE"};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    states.Add({{"state", kNames[i]}}, static_cast<uint64_t>(counts[i]));
+  }
+  out.push_back(states.Take());
+  Family lost("tenure_clients_lost_total", "Sessions whose process ended without a goodbye.",
+              MetricType::Counter);
+  lost.Add({}, sessions.clients_lost());
+  out.push_back(lost.Take());
+}
+
+void AddOne(Families& out, const char* name, const char* help, Labels labels, double value) {
+  Family family(name, help, MetricType::Gauge);
+  family.Add(std::move(labels), value);
+  out.push_back(family.Take());
+}
+
+}  // namespace
+
+Metrics::Metrics(const Store& store, const SessionRegistry& sessions)
+    : store_(store),
+      sessions_(sessions),
+      start_time_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+                      .count()) {}
+
+std::vector<MetricFamily> Metrics::Collect() const {
+  Snapshots snapshots;
+  for (const auto& device : store_.devices()) {
+    snapshots.push_back({device->device_info().name, device->TakeSnapshot()});
+  }
+  Families out;
+  AddOne(out, "tenure_build_info", "Always 1.", {{"version", TENURE_VERSION}}, 1);
+  AddOne(out, "tenure_process_start_time_seconds",
+         "When the daemon started, in seconds since 1970.", {}, start_time_);
+  AddLedger(out, snapshots);
+  AddModels(out, snapshots);
+  AddLoads(out, snapshots);
+  AddLeases(out, snapshots);
+  AddBackend(out, snapshots);
+  AddSessions(out, sessions_);
+  return out;
+}
+
+}  // namespace tenure

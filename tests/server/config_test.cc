@@ -1,0 +1,194 @@
+#include "server/config.h"
+
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace tenure {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+std::string Message(const Status& status) { return std::string(status.message()); }
+
+TEST(ConfigTest, AnEmptyFileIsTheDefaults) {
+  for (const char* text : {"", "# nothing\n", "log:\nweights:\n"}) {
+    const StatusOr<Config> config = ParseConfig(text, "f.yaml");
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->directory, "/run/tenure");
+    EXPECT_EQ(config->retain_ttl, std::chrono::minutes(10));
+    EXPECT_TRUE(CheckConfig(*config).ok());
+  }
+}
+
+TEST(ConfigTest, EveryKeyIsRead) {
+  const StatusOr<Config> config = ParseConfig(R"(
+directory: /tmp/d
+log: {level: debug, format: json}
+metrics: {address: ""}
+model_roots:
+  - {name: a, path: /models/a}
+  - {name: b, path: /models/b}
+devices:
+  - {name: "host:1", backend: host, total: 1GiB, weights: 25%, huge_pages: try}
+weights: {segment_size: 4MiB, retain_ttl: 0, cache_ttl: never, recall_wait: 50ms,
+          idle_unload_after: 1h, concurrent_loads: 3}
+leases: {ttl: 20s, heartbeat_interval: 4s}
+sessions: {death_grace: 0s}
+drain_timeout: 1m
+copy_threads: 5
+max_watchers: 0
+)",
+                                              "f.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->directory, "/tmp/d");
+  EXPECT_EQ(config->log.level, "debug");
+  EXPECT_EQ(config->log.format, LogFormat::kJson);
+  EXPECT_EQ(config->metrics_address, "");
+  ASSERT_EQ(config->model_roots.size(), 2u);
+  EXPECT_EQ(config->model_roots[1].name, "b");
+  EXPECT_EQ(config->model_roots[1].path, "/models/b");
+  ASSERT_EQ(config->devices.size(), 1u);
+  EXPECT_EQ(config->devices[0].name, "host:1");
+  EXPECT_EQ(config->devices[0].total, GiB(1));
+  EXPECT_EQ(config->devices[0].weights, SizeOrPercent(Percent{25}));
+  EXPECT_EQ(config->devices[0].huge_pages, HugePages::kTry);
+  EXPECT_EQ(config->segment_size, MiB(4));
+  EXPECT_EQ(config->retain_ttl, Duration::zero());
+  EXPECT_EQ(config->cache_ttl, kForever);
+  EXPECT_EQ(config->recall_wait, std::chrono::milliseconds(50));
+  EXPECT_EQ(config->idle_unload_after, std::chrono::hours(1));
+  EXPECT_EQ(config->concurrent_loads, 3);
+  EXPECT_EQ(config->lease_ttl, seconds(20));
+  EXPECT_EQ(config->heartbeat_interval, seconds(4));
+  EXPECT_EQ(config->death_grace, Duration::zero());
+  EXPECT_EQ(config->drain_timeout, seconds(60));
+  EXPECT_EQ(config->copy_threads, 5);
+  EXPECT_EQ(config->max_watchers, 0);
+  EXPECT_TRUE(CheckConfig(*config).ok());
+}
+
+TEST(ConfigTest, FaultsNameFileLineAndKey) {
+  struct Case {
+    const char* text;
+    const char* fault;
+  };
+  const Case kCases[] = {
+      {"weights:\n  retain_tll: 5s\n", "f.yaml:2: weights.retain_tll: is no key"},
+      {"\nspeed: fast\n", "f.yaml:2: speed: is no key"},
+      {"directory: /a\ndirectory: /b\n", "f.yaml:2: directory: comes twice"},
+      {"directory: [/a]\n", "f.yaml:1: directory: expected a single value"},
+      {"weights: 70%\n", "f.yaml:1: weights: expected keys and values"},
+      {"- a\n", "f.yaml:1: the file: expected keys and values"},
+      {"devices: {name: \"host:0\"}\n", "f.yaml:1: devices: expected a list"},
+      {"devices:\n- name: host:0\n  wieghts: 5\n", "f.yaml:3: devices[0].wieghts: is no key"},
+      {"devices:\n- backend: cuda\n", "f.yaml:2: devices[0].backend: expected host"},
+      {"devices:\n- huge_pages: maybe\n", "f.yaml:2: devices[0].huge_pages: expected one of off"},
+      {"devices:\n- weights: 120%\n", "f.yaml:2: devices[0].weights: expected a size"},
+      {"devices:\n- total: 70%\n", "f.yaml:2: devices[0].total: expected a size"},
+      {"model_roots:\n- {path: /a}\n", "f.yaml:2: model_roots[0]: name is missing"},
+      {"log: {level: loud}\n", "f.yaml:1: log.level: expected trace"},
+      {"copy_threads: 0\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
+      {"copy_threads: 2KiB\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
+      {"weights: {segment_size: 3MiB}\n", "weights.segment_size: must be a multiple of 2MiB"},
+      {"weights: {segment_size: 0}\n", "weights.segment_size: must be a multiple of 2MiB"},
+      {"weights: {recall_wait: 0}\n", "weights.recall_wait: must be at least 1ms"},
+      {"weights: {recall_wait: never}\n", "weights.recall_wait: cannot be never"},
+      {"leases: {ttl: 99ms}\n", "leases.ttl: must be at least 100ms"},
+      {"leases: {ttl: never}\n", "leases.ttl: cannot be never"},
+      {"a: [1\n", "f.yaml:2: "},
+      {"directory: /a\n---\ndirectory: /b\n", "expected one document"},
+  };
+  for (const Case& each : kCases) {
+    const StatusOr<Config> config = ParseConfig(each.text, "f.yaml");
+    ASSERT_FALSE(config.ok()) << each.text;
+    EXPECT_THAT(Message(config.status()), HasSubstr(each.fault));
+  }
+}
+
+TEST(ConfigTest, ATtlThatIsNoDurationIsRefused) {
+  for (const char* value :
+       {"-1", "\"\"", "5 m", "1e18", "5", "true", "~", "[]", "{}", "1h 30m", ".inf"}) {
+    for (const char* key : {"retain_ttl", "cache_ttl", "idle_unload_after"}) {
+      const std::string text = std::string("weights:\n  ") + key + ": " + value + "\n";
+      const StatusOr<Config> config = ParseConfig(text, "f.yaml");
+      ASSERT_FALSE(config.ok()) << text;
+      EXPECT_THAT(Message(config.status()), HasSubstr(std::string("f.yaml:2: weights.") + key));
+    }
+  }
+}
+
+TEST(ConfigTest, AllFaultsAreToldAtOnce) {
+  const StatusOr<Config> config = ParseConfig("a: 1\nb: 2\ncopy_threads: x\n", "f.yaml");
+  ASSERT_FALSE(config.ok());
+  EXPECT_THAT(Message(config.status()), HasSubstr("f.yaml:1: a"));
+  EXPECT_THAT(Message(config.status()), HasSubstr("f.yaml:2: b"));
+  EXPECT_THAT(Message(config.status()), HasSubstr("f.yaml:3: copy_threads"));
+}
+
+TEST(ConfigTest, AFileThatIsMissingIsRefused) {
+  const TempDir directory;
+  EXPECT_THAT(Message(LoadConfig(directory / "no.yaml").status()), HasSubstr("no.yaml"));
+  EXPECT_FALSE(LoadConfig(directory.path()).ok());
+}
+
+TEST(CheckConfigTest, RefusesWhatContradictsItself) {
+  const auto fault = [](auto change) {
+    Config config;
+    change(config);
+    return Message(CheckConfig(config));
+  };
+  EXPECT_THAT(fault([](Config& c) { c.directory = "run"; }), HasSubstr("absolute"));
+  EXPECT_THAT(fault([](Config& c) { c.directory = "/" + std::string(100, 'd'); }),
+              HasSubstr("longer"));
+  EXPECT_THAT(fault([](Config& c) { c.metrics_address = "9400"; }), HasSubstr("metrics.address"));
+  EXPECT_THAT(fault([](Config& c) { c.metrics_address = "localhost:65536"; }),
+              HasSubstr("metrics.address"));
+  EXPECT_THAT(fault([](Config& c) { c.heartbeat_interval = c.lease_ttl; }),
+              HasSubstr("heartbeat_interval"));
+  EXPECT_THAT(fault([](Config& c) {
+                c.model_roots = {{"a", "/"}, {"a", "/"}};
+              }),
+              HasSubstr("twice"));
+  EXPECT_THAT(fault([](Config& c) { c.model_roots = {{"a/b", "/"}}; }), HasSubstr("a/b"));
+  EXPECT_THAT(fault([](Config& c) { c.devices.resize(2); }), HasSubstr("twice"));
+  EXPECT_THAT(fault([](Config& c) {
+                c.devices.resize(1);
+                c.devices[0].name = "gpu:0";
+              }),
+              HasSubstr("gpu:0"));
+}
+
+TEST(PlanDevicesTest, TakesTheShareOfWhatTheMachineHasDownToTheGranule) {
+  const StatusOr<std::vector<DevicePlan>> plans = PlanDevices(Config(), MiB(101));
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  ASSERT_EQ(plans->size(), 1u);
+  EXPECT_EQ((*plans)[0].device.name, "host:0");
+  EXPECT_EQ((*plans)[0].device.total, MiB(101));
+  EXPECT_EQ((*plans)[0].store.weights_capacity, MiB(70));
+  EXPECT_EQ((*plans)[0].store.segment_size, MiB(64));
+}
+
+TEST(PlanDevicesTest, RefusesSumsThatCannotBe) {
+  Config config;
+  config.devices.resize(1);
+  config.devices[0].weights = GiB(2);
+  EXPECT_THAT(Message(PlanDevices(config, GiB(1)).status()),
+              HasSubstr("more than the total of host:0"));
+  EXPECT_TRUE(PlanDevices(config, GiB(2)).ok());
+  config.devices[0].total = GiB(1);
+  EXPECT_FALSE(PlanDevices(config, GiB(4)).ok());
+  config.devices[0].weights = MiB(1);
+  EXPECT_THAT(Message(PlanDevices(config, GiB(4)).status()), HasSubstr("less than 2 MiB"));
+  config.devices = std::vector<DeviceConfig>(2);
+  config.devices[1].name = "host:1";
+  EXPECT_THAT(Message(PlanDevices(config, GiB(4)).status()), HasSubstr("each needs a total"));
+}
+
+}  // namespace
+}  // namespace tenure

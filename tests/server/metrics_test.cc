@@ -1,0 +1,145 @@
+#include "server/metrics.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/metrics_server.h"
+#include "tests/server/service_fixture.h"
+
+namespace tenure {
+namespace {
+
+// Every series of one scrape, as `name{label="value",...}`; of a histogram the count.
+std::map<std::string, double> Scrape(const Metrics& metrics) {
+  std::map<std::string, double> series;
+  for (const prometheus::MetricFamily& family : metrics.Collect()) {
+    EXPECT_TRUE(family.name.starts_with("tenure_")) << family.name;
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    EXPECT_EQ(family.name.ends_with("_total"), family.type == prometheus::MetricType::Counter);
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      std::string key = family.name + "{";
+      for (const auto& label : metric.label) key += label.name + "=" + label.value + ",";
+      key.back() = metric.label.empty() ? '{' : '}';
+      const bool counter = family.type == prometheus::MetricType::Counter;
+      const bool histogram = family.type == prometheus::MetricType::Histogram;
+      const double value = histogram ? static_cast<double>(metric.histogram.sample_count)
+                           : counter ? metric.counter.value
+                                     : metric.gauge.value;
+      EXPECT_TRUE(series.emplace(key, value).second) << key;
+    }
+  }
+  return series;
+}
+
+class MetricsTest : public ServiceTest {
+ protected:
+  void ExpectBalance() const {
+    const auto series = Scrape(metrics_);
+    double sum = 0;
+    int states = 0;
+    for (const auto& [key, value] : series) {
+      if (!key.starts_with("tenure_memory_bytes{")) continue;
+      sum += value;
+      ++states;
+    }
+    EXPECT_EQ(states, 8);
+    EXPECT_EQ(sum, series.at("tenure_arena_capacity_bytes{device=host:0,arena=weights}"));
+  }
+
+  const Metrics metrics_{*store_, sessions_};
+};
+
+TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
+  const auto before = Scrape(metrics_);
+  for (const char* name : {"tenure_build_info",
+                           "tenure_memory_bytes",
+                           "tenure_arena_capacity_bytes",
+                           "tenure_arena_reserved_bytes",
+                           "tenure_arena_allocated_bytes",
+                           "tenure_arena_requested_bytes",
+                           "tenure_arena_largest_free_bytes",
+                           "tenure_arena_fragmentation_ratio",
+                           "tenure_models",
+                           "tenure_loads_total",
+                           "tenure_load_failures_total",
+                           "tenure_load_duration_seconds",
+                           "tenure_reclaims_total",
+                           "tenure_copied_bytes_total",
+                           "tenure_leases",
+                           "tenure_leases_granted_total",
+                           "tenure_leases_released_total",
+                           "tenure_leases_expired_total",
+                           "tenure_recalls_total",
+                           "tenure_recalls_unanswered_total",
+                           "tenure_sessions",
+                           "tenure_clients_lost_total",
+                           "tenure_backend_segments_created_total",
+                           "tenure_backend_segments_destroyed_total",
+                           "tenure_backend_exports_total",
+                           "tenure_process_start_time_seconds"}) {
+    const auto first = before.lower_bound(std::string(name) + "{");
+    EXPECT_TRUE(first != before.end() && first->first.starts_with(std::string(name) + "{")) << name;
+  }
+  Load(RequestFor("a", KiB(20), 1));
+  v1::LoadModelRequest too_big = RequestFor("b", MiB(1), 1);
+  v1::LoadModelResponse response;
+  EXPECT_EQ(ReasonOf(models_->LoadModel(Call().get(), too_big, &response)), "CAPACITY");
+  const auto after = Scrape(metrics_);
+  EXPECT_EQ(before.size(), after.size());
+}
+
+TEST_F(MetricsTest, TellsWhatHappenedAndBalances) {
+  ExpectBalance();
+  v1::LoadModelRequest request = RequestFor("a", Bytes(20'000), 1);
+  request.set_acquire(true);
+  Load(request);
+  ExpectBalance();
+  const auto series = Scrape(metrics_);
+  EXPECT_EQ(series.at("tenure_memory_bytes{device=host:0,arena=weights,state=leased}"), 20'000);
+  EXPECT_EQ(series.at("tenure_models{device=host:0,state=ACTIVE}"), 1);
+  EXPECT_EQ(series.at("tenure_loads_total{device=host:0,reuse=FRESH,result=ok}"), 1);
+  EXPECT_EQ(series.at("tenure_load_duration_seconds{device=host:0,reuse=FRESH}"), 1);
+  EXPECT_EQ(series.at("tenure_copied_bytes_total{device=host:0}"), 20'000);
+  EXPECT_EQ(series.at("tenure_leases{device=host:0}"), 1);
+  EXPECT_EQ(series.at("tenure_leases_granted_total{device=host:0}"), 1);
+  EXPECT_EQ(series.at("tenure_sessions{state=LIVE}"), 1);
+  EXPECT_EQ(series.at("tenure_backend_segments_created_total{device=host:0}"), 2);
+}
+
+TEST_F(MetricsTest, BucketsOfAHistogramAreCumulative) {
+  Load(RequestFor("a", KiB(4), 1));
+  for (const prometheus::MetricFamily& family : metrics_.Collect()) {
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      uint64_t last = 0;
+      for (const auto& bucket : metric.histogram.bucket) {
+        EXPECT_GE(bucket.cumulative_count, last);
+        last = bucket.cumulative_count;
+      }
+      EXPECT_EQ(last, metric.histogram.sample_count);
+    }
+  }
+}
+
+TEST_F(MetricsTest, IsServedAtAnyFreePort) {
+  const auto metrics = std::make_shared<Metrics>(*store_, sessions_);
+  const auto server = MetricsServer::Start("127.0.0.1:0", metrics);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE((*server)->address().starts_with("127.0.0.1:"));
+  EXPECT_NE((*server)->address(), "127.0.0.1:0");
+  EXPECT_FALSE(MetricsServer::Start((*server)->address(), metrics).ok());
+}
+
+TEST_F(MetricsTest, ServingEndsAtOnce) {
+  auto server = MetricsServer::Start("127.0.0.1:0", std::make_shared<Metrics>(*store_, sessions_));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Instant before = clock_.Now();
+  server->reset();
+  EXPECT_LT(clock_.Now() - before, std::chrono::seconds(1));
+}
+
+}  // namespace
+}  // namespace tenure
