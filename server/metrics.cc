@@ -145,10 +145,25 @@ std::vector<std::string> FailureReasons() {
   return reasons;
 }
 
-void AddLoads(Families& out, const Snapshots& snapshots) {
+// Adds a series for each reason, and one for their sum to `loads`.
+void AddFailures(Family& loads, Family& failures, const std::string& device,
+                 const std::map<std::string, uint64_t>& by_reason) {
+  uint64_t failed = 0;
+  for (const std::string& reason : FailureReasons()) {
+    const auto count = by_reason.find(reason);
+    const uint64_t of_reason = count == by_reason.end() ? 0 : count->second;
+    failures.Add({{"device", device}, {"reason", reason}}, of_reason);
+    failed += of_reason;
+  }
+  loads.Add({{"device", device}, {"reuse", "NONE"}, {"result", "failed"}}, failed);
+}
+
+void AddLoads(Families& out, const Snapshots& snapshots,
+              const std::map<std::string, uint64_t>& refused) {
   Family loads("tenure_loads_total", "Loads that ended; one that failed has no reuse.",
                MetricType::Counter);
-  Family failures("tenure_load_failures_total", "Loads that failed, by reason.",
+  Family failures("tenure_load_failures_total",
+                  "Loads that failed, by reason; device `none`: before a device was asked.",
                   MetricType::Counter);
   Family durations("tenure_load_duration_seconds",
                    "From taking the call to the model being leasable, of loads that succeeded.",
@@ -159,15 +174,9 @@ void AddLoads(Families& out, const Snapshots& snapshots) {
       loads.Add({{"device", device}, {"reuse", reuse}, {"result", "ok"}}, now.counters.loads[i]);
       durations.Add({{"device", device}, {"reuse", reuse}}, now.counters.load_durations[i]);
     }
-    uint64_t failed = 0;
-    for (const std::string& reason : FailureReasons()) {
-      const auto count = now.counters.failed_loads.find(reason);
-      const uint64_t of_reason = count == now.counters.failed_loads.end() ? 0 : count->second;
-      failures.Add({{"device", device}, {"reason", reason}}, of_reason);
-      failed += of_reason;
-    }
-    loads.Add({{"device", device}, {"reuse", "NONE"}, {"result", "failed"}}, failed);
+    AddFailures(loads, failures, device, now.counters.failed_loads);
   }
+  AddFailures(loads, failures, "none", refused);
   out.push_back(loads.Take());
   out.push_back(failures.Take());
   out.push_back(durations.Take());
@@ -253,7 +262,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
          "When the daemon started, in seconds since 1970.", {}, start_time_);
   AddLedger(out, snapshots);
   AddModels(out, snapshots);
-  AddLoads(out, snapshots);
+  AddLoads(out, snapshots, store_.RefusedLoads());
   AddLeases(out, snapshots);
   AddBackend(out, snapshots);
   AddSessions(out, sessions_);

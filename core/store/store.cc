@@ -85,19 +85,21 @@ StatusOr<LoadResult> Store::Load(const LoadRequest& request, const CallLimits& l
 
 StatusOr<LoadResult> Store::LoadOnce(const LoadRequest& request, const CallLimits& limits) {
   const Instant started = clock_.Now();
-  TENURE_RETURN_IF_ERROR(CheckModelName(request.name));
-  TENURE_ASSIGN_OR_RETURN(const std::vector<DeviceStore*> candidates, Named(request.device));
-  TENURE_ASSIGN_OR_RETURN(OpenCheckpoint checkpoint,
-                          OpenModel(files_, options_.model_roots, request.path));
-  const ContentId content = checkpoint.content;
+  const Status named = CheckModelName(request.name);
+  if (!named.ok()) return Refused(named);
+  const StatusOr<std::vector<DeviceStore*>> candidates = Named(request.device);
+  if (!candidates.ok()) return Refused(candidates.status());
+  StatusOr<OpenCheckpoint> checkpoint = OpenModel(files_, options_.model_roots, request.path);
+  if (!checkpoint.ok()) return Refused(checkpoint.status());
+  const ContentId content = checkpoint->content;
 
   const auto nearest = [&](const Layout* layout) {
     std::vector<Proximity> proximities;
-    for (const DeviceStore* device : candidates) {
+    for (const DeviceStore* device : *candidates) {
       proximities.push_back(device->ProximityOf(request.name, content, layout));
     }
     const size_t chosen = ChooseDevice(proximities);
-    return std::pair(candidates[chosen], proximities[chosen].nearness);
+    return std::pair((*candidates)[chosen], proximities[chosen].nearness);
   };
   const auto [device, nearness] = nearest(nullptr);
   if (nearness == Nearness::kResident || nearness == Nearness::kRetainedContent) {
@@ -105,10 +107,22 @@ StatusOr<LoadResult> Store::LoadOnce(const LoadRequest& request, const CallLimit
                             device->TryWithoutCopy(request, content, started));
     if (there.has_value()) return *std::move(there);
   }
-  TENURE_ASSIGN_OR_RETURN(PreparedModel model,
-                          PrepareModel(std::move(checkpoint), clock_, started));
-  DeviceStore* const chosen = nearest(model.layout.get()).first;
-  return chosen->Load(request, std::move(model), limits);
+  StatusOr<PreparedModel> model = PrepareModel(*std::move(checkpoint), clock_, started);
+  if (!model.ok()) return Refused(model.status());
+  DeviceStore* const chosen = nearest(model->layout.get()).first;
+  return chosen->Load(request, *std::move(model), limits);
+}
+
+Status Store::Refused(const Status& error) {
+  const std::optional<ErrorDetail> detail = DetailOf(error);
+  const MutexLock lock(mutex_);
+  ++refused_loads_[detail.has_value() ? detail->reason : "INTERNAL"];
+  return error;
+}
+
+std::map<std::string, uint64_t> Store::RefusedLoads() const {
+  const MutexLock lock(mutex_);
+  return refused_loads_;
 }
 
 StatusOr<ModelView> Store::Inspect(const LoadRequest& request) {

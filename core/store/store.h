@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -86,9 +87,13 @@ class Store {
   const std::vector<ModelRoot>& model_roots() const { return options_.model_roots; }
   // Over all Devices.
   RegionUse UseBy(SessionId session) const;
+  // Loads that were refused before a Device was asked: by Reason, since start.
+  std::map<std::string, uint64_t> RefusedLoads() const;
 
  private:
   bool IsLive(SessionId session, LeaseId lease) const;
+  // Counts a load that no Device was asked for, and returns `error`.
+  Status Refused(const Status& error);
   StatusOr<LoadResult> LoadOnce(const LoadRequest& request, const CallLimits& limits);
   // The stores a call may mean: the one named, or all. DEVICE_NOT_FOUND.
   StatusOr<std::vector<DeviceStore*>> Named(const std::string& device) const;
@@ -101,6 +106,8 @@ class Store {
   IdSequences ids_;
   std::vector<std::unique_ptr<Device>> hardware_;
   std::vector<std::unique_ptr<DeviceStore>> devices_;  // in the order of the configuration
+  mutable Mutex mutex_;
+  std::map<std::string, uint64_t> refused_loads_ ABSL_GUARDED_BY(mutex_);
   RequestLog<LoadResult> load_requests_;
   RequestLog<GrantedLease> acquire_requests_;
 };

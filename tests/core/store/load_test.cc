@@ -215,6 +215,14 @@ TEST_F(LoadTest, ThePhasesAddUpToTheTotal) {
             phases.total);
 }
 
+TEST_F(LoadTest, ALoadThatIsRefusedBeforeADeviceIsAskedIsCountedByItsReason) {
+  Start();
+  EXPECT_TRUE(HasReason(Load("a", "missing").status(), Reason::kFileNotFound));
+  EXPECT_TRUE(HasReason(Load("a b", "missing").status(), Reason::kInvalidRequest));
+  EXPECT_EQ(store_->RefusedLoads(),
+            (std::map<std::string, uint64_t>{{"FILE_NOT_FOUND", 1}, {"INVALID_REQUEST", 1}}));
+}
+
 TEST_F(LoadTest, AFileThatChangesWhileItIsReadIsNotPublished) {
   Start();
   WriteModel("a", {KiB(40)}, 1);
