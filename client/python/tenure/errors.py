@@ -1,0 +1,82 @@
+"""Why a call failed, for programs.
+
+Every refusal of the daemon has a reason out of a closed set and named values beside its message. The
+reasons of the daemon are those of its API; the client's own are:
+
+===================== =========================================================================
+`DAEMON_UNREACHABLE`  nothing answers in the directory
+`DAEMON_GONE`         the daemon closed the connection: connect again
+`SESSION_REFUSED`     the daemon answered, but opens no session for this client
+`HEARTBEAT_MISSED`    no answer for so long that the lease may have ended
+`RELEASED`            the lease was released, or its client closed
+`FORKED`              the client was made by the process that this one was forked from
+`PROTOCOL`            the daemon said something that its protocol rules out
+`MAPPING`             this process could not map the memory
+===================== =========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+DAEMON_UNREACHABLE = "DAEMON_UNREACHABLE"
+DAEMON_GONE = "DAEMON_GONE"
+SESSION_REFUSED = "SESSION_REFUSED"
+HEARTBEAT_MISSED = "HEARTBEAT_MISSED"
+RELEASED = "RELEASED"
+FORKED = "FORKED"
+PROTOCOL = "PROTOCOL"
+MAPPING = "MAPPING"
+
+# The daemon's own reasons that the client acts on.
+DEADLINE = "DEADLINE"
+LEASE_EXPIRED = "LEASE_EXPIRED"
+LEASE_NOT_FOUND = "LEASE_NOT_FOUND"
+
+
+class TenureError(Exception):
+    """A call that failed.
+
+    Parameters
+    ----------
+    message : str
+        For people.
+    reason : str
+        For programs: "CAPACITY", "MODEL_NOT_FOUND", ...
+    values : Mapping[str, str], optional
+        Named values: {"free_bytes": "1048576"}.
+    code : str, optional
+        The gRPC status code, "NOT_FOUND"; empty if no call was made.
+
+    Attributes
+    ----------
+    reason, values, code
+        As above.
+    """
+
+    def __init__(
+        self, message: str, reason: str, values: Mapping[str, str] | None = None, code: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.values = dict(values or {})
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} [{self.reason}]" if self.reason else super().__str__()
+
+
+class LeaseLostError(TenureError):
+    """The lease had ended: what was read through it since may have been another model's bytes."""
+
+
+def protocol_error(message: str) -> TenureError:
+    """Makes the error for something that the protocol rules out."""
+    return TenureError(f"the daemon broke the protocol: {message}", PROTOCOL)
+
+
+def forked_error() -> TenureError:
+    """Makes the error for a client that was inherited over a fork."""
+    return TenureError(
+        "this client belongs to the process that this one was forked from; connect anew", FORKED
+    )
