@@ -1,0 +1,83 @@
+#include "tests/e2e/tenured.h"
+
+#include <chrono>
+#include <signal.h>
+#include <sstream>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <thread>
+
+#include "core/base/clock.h"
+
+namespace tenure {
+namespace {
+
+// Guards against a hang; nothing takes that long.
+constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kPoll = std::chrono::milliseconds(5);
+
+std::string ConfigText(const TenuredSettings& settings, const std::string& directory,
+                       const std::string& models) {
+  std::ostringstream yaml;
+  yaml << "directory: " << directory << "\n"
+       << "log: {level: " << settings.log_level << "}\n"
+       << "metrics: {address: \"127.0.0.1:0\"}\n"
+       << "model_roots:\n  - {name: models, path: " << models << "}\n"
+       << "devices:\n  - {name: \"host:0\", total: " << settings.capacity << ", weights: 100%}\n"
+       << "weights:\n"
+       << "  segment_size: " << settings.segment_size << "\n"
+       << "  retain_ttl: " << settings.retain_ttl << "\n"
+       << "  cache_ttl: " << settings.cache_ttl << "\n"
+       << "leases:\n"
+       << "  ttl: " << settings.lease_ttl << "\n"
+       << "  heartbeat_interval: " << settings.heartbeat_interval << "\n";
+  return yaml.str();
+}
+
+}  // namespace
+
+Tenured::Tenured(const TenuredSettings& settings)
+    : directory_(temp_.MakeDir("run")),
+      models_(temp_.MakeDir("models")),
+      config_(temp_.WriteFile("tenured.yaml", ConfigText(settings, directory_, models_))) {
+  Start();
+}
+
+Tenured::~Tenured() = default;
+
+void Tenured::Start() {
+  // The directory as a flag too: a TENURE_DIR in the environment overrides the file.
+  process_ = std::make_unique<Program>(
+      std::vector<std::string>{TENURED_PATH, "--config", config_, "--directory", directory_},
+      temp_ / "tenured");
+  const auto give_up = SteadyClock().Now() + kPatience;
+  while (!client::CheckHealth(directory_, std::chrono::seconds(1)).value_or(false)) {
+    if (Ended()) throw std::runtime_error("tenured did not start:\n" + Log());
+    if (SteadyClock().Now() > give_up) {
+      throw std::runtime_error("tenured did not serve in time:\n" + Log());
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  const auto status = Connect().Status();
+  if (!status.ok()) throw std::runtime_error(status.status().ToString() + "\n" + Log());
+  metrics_address_ = status->metrics_address;
+}
+
+void Tenured::Kill() {
+  kill(pid(), SIGKILL);
+  process_->Wait();
+}
+
+Client Tenured::Connect(const std::string& program) const {
+  absl::StatusOr<Client> client = Client::Connect({.directory = directory_, .program = program});
+  if (!client.ok()) throw std::runtime_error(client.status().ToString() + "\n" + Log());
+  return *std::move(client);
+}
+
+bool Tenured::Ended() const {
+  siginfo_t state{};
+  return waitid(P_PID, static_cast<id_t>(pid()), &state, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+         state.si_pid != 0;
+}
+
+}  // namespace tenure

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+#include "tenure/client.h"
+#include "tests/client/program.h"
+#include "tests/support/temp_dir.h"
+
+namespace tenure {
+
+// The part of a configuration that tests vary; each value as it is written in the file.
+struct TenuredSettings {
+  // Of `host:0`, all of it for weights.
+  std::string capacity = "256MiB";
+  std::string segment_size = "8MiB";
+  std::string retain_ttl = "10m";
+  std::string cache_ttl = "never";
+  std::string lease_ttl = "30s";
+  std::string heartbeat_interval = "5s";
+  std::string log_level = "info";
+};
+
+// A `tenured` process that serves metrics, with a directory, a log and an empty model root of its
+// own. Needs no test framework, so that benchmarks run it too. Everything throws
+// std::runtime_error, with the log, if the daemon does not do as asked. Thread-compatible.
+class Tenured {
+ public:
+  // Starts it and waits until it serves.
+  explicit Tenured(const TenuredSettings& settings = {});
+  ~Tenured();
+  Tenured(const Tenured&) = delete;
+  Tenured& operator=(const Tenured&) = delete;
+
+  // Where the sockets lie.
+  const std::string& directory() const { return directory_; }
+  // The configuration file; a second daemon may be started with it.
+  const std::string& config() const { return config_; }
+  // The path of `name` in the model root.
+  std::string ModelPath(const std::string& name) const { return models_ + "/" + name; }
+  // Of the process; REQUIRES: it runs.
+  pid_t pid() const { return process_->pid(); }
+  // Where /metrics is served.
+  const std::string& metrics_address() const { return metrics_address_; }
+  std::string Log() const { return process_->Err(); }
+
+  // SIGKILL, and waits for its end.
+  void Kill();
+  // Starts it anew in the same directory after Kill.
+  void Start();
+
+  Client Connect(const std::string& program = "test") const;
+
+ private:
+  bool Ended() const;
+
+  const TempDir temp_;
+  const std::string directory_;
+  const std::string models_;
+  const std::string config_;
+  std::unique_ptr<Program> process_;
+  std::string metrics_address_;
+};
+
+}  // namespace tenure
