@@ -32,7 +32,9 @@ enum class Reason {
   // The file layer failed, or the file changed while it was read.
   kFileUnreadable,
   kFileChanged,
-  // No room. The request can never fit; others hold the room; the backend has less than promised.
+  // No room: too little capacity for this beside what is online; others hold leases on the room, or
+  // have
+  // not answered for it; the backend has less than promised.
   kCapacity,
   kHeldByLeases,
   kBackend,

@@ -151,20 +151,21 @@ Status DeviceStore::RefuseRoom(Bytes need) const {
   } else if (!holders.empty()) {
     absl::StrAppend(&message, "; it fits once the holders are done and their models are unloaded");
   }
-  return Error(fits_empty && !holders.empty() ? Reason::kHeldByLeases : Reason::kCapacity, message,
-               {{"device", device_.info().name},
-                {"needed_bytes", absl::StrCat(need.count())},
-                {"capacity_bytes", absl::StrCat(ledger.capacity.count())},
-                {"free_bytes", absl::StrCat(ledger.free().count())},
-                {"largest_free_bytes", absl::StrCat(ledger.largest_free.count())},
-                {"retained_bytes", absl::StrCat(ledger.retained.count())},
-                {"reclaimable_bytes", absl::StrCat(reclaimable.count())},
-                {"idle_bytes", absl::StrCat(idle.count())},
-                {"leased_bytes", absl::StrCat(leased.count())},
-                {"loading_bytes", absl::StrCat(loading.count())},
-                {"quarantined_bytes", absl::StrCat(quarantined.count())},
-                {"largest_loadable_bytes", absl::StrCat(largest.count())},
-                {"holders", absl::StrJoin(holders, ", ")}});
+  ErrorValues values = {{"device", device_.info().name},
+                        {"needed_bytes", absl::StrCat(need.count())},
+                        {"capacity_bytes", absl::StrCat(ledger.capacity.count())},
+                        {"free_bytes", absl::StrCat(ledger.free().count())},
+                        {"largest_free_bytes", absl::StrCat(ledger.largest_free.count())},
+                        {"retained_bytes", absl::StrCat(ledger.retained.count())},
+                        {"reclaimable_bytes", absl::StrCat(reclaimable.count())},
+                        {"idle_bytes", absl::StrCat(idle.count())},
+                        {"leased_bytes", absl::StrCat(leased.count())},
+                        {"loading_bytes", absl::StrCat(loading.count())},
+                        {"quarantined_bytes", absl::StrCat(quarantined.count())},
+                        {"largest_loadable_bytes", absl::StrCat(largest.count())}};
+  if (!holders.empty()) values.emplace_back("holders", absl::StrJoin(holders, ", "));
+  const bool held = fits_empty && !holders.empty();
+  return Error(held ? Reason::kHeldByLeases : Reason::kCapacity, message, values);
 }
 
 }  // namespace tenure
