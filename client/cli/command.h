@@ -1,0 +1,54 @@
+#pragma once
+
+// The commands of tenurectl. Each adds itself to the command line, and says what to do if it is
+// chosen.
+
+#include <absl/status/statusor.h>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tenure/client.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace tenure::cli {
+
+// What scripts can rely on.
+enum ExitCode : int {
+  kOk = 0,
+  kFailed = 1,       // refused, or failed half way
+  kUsage = 2,        // the command line makes no sense
+  kUnreachable = 3,  // no daemon answers in the directory
+  kNotFound = 4,     // no such model, file or device
+  kDeadline = 5,     // not done in time
+};
+
+// The options before the command.
+struct Globals {
+  std::string directory;  // empty: $TENURE_DIR, or else /run/tenure
+  bool json = false;
+  std::optional<std::chrono::nanoseconds> timeout;
+};
+
+// Answers an ExitCode.
+using Action = std::function<int()>;
+
+// `globals` and `action` outlive parsing.
+void AddLoad(CLI::App& app, const Globals& globals, Action& action);
+void AddUnload(CLI::App& app, const Globals& globals, Action& action);
+void AddModels(CLI::App& app, const Globals& globals, Action& action);
+void AddModel(CLI::App& app, const Globals& globals, Action& action);
+void AddWatch(CLI::App& app, const Globals& globals, Action& action);
+void AddArenas(CLI::App& app, const Globals& globals, Action& action);
+void AddSessions(CLI::App& app, const Globals& globals, Action& action);
+void AddHealth(CLI::App& app, const Globals& globals, Action& action);
+void AddVersion(CLI::App& app, const Globals& globals, Action& action);
+
+// A session with the daemon that the options name.
+absl::StatusOr<client::Client> Connect(const Globals& globals);
+
+}  // namespace tenure::cli

@@ -1,0 +1,82 @@
+#include "client/cli/failure.h"
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace tenure::cli {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kHints = {{
+    {"DAEMON_UNREACHABLE",
+     "is tenured running, and is --directory (or TENURE_DIR) the one it was given?"},
+    {"DAEMON_GONE", "the daemon stopped or was restarted; run the command again"},
+    {"CAPACITY",
+     "unload what is idle (`tenurectl models`), or give weights more of the device in the daemon's "
+     "configuration (`tenurectl arenas` shows what they have)"},
+    {"HELD_BY_LEASES",
+     "see who holds the room with `tenurectl models` and `tenurectl sessions`, and unload or "
+     "stop some"},
+    {"BACKEND", "the device gave less memory than configured; other programs may use it"},
+    {"PATH_OUTSIDE_ROOTS", "the path must lie under a model root; `tenurectl version` lists them"},
+    {"FILE_NOT_FOUND", "paths are as the daemon sees them: ROOT/relative or absolute"},
+    {"INVALID_CHECKPOINT",
+     "the file is damaged or no safetensors file; `--validate-only` checks it again"},
+    {"FILE_CHANGED", "write new weights to a new file and rename it into place"},
+    {"MODEL_NOT_FOUND", "`tenurectl models` lists what is loaded"},
+    {"MODEL_UNAVAILABLE", "the model is not online; `tenurectl model NAME` tells its state"},
+    {"MODEL_DRAINING", "its last leases are still live; load it again to bring it back"},
+    {"DEVICE_NOT_FOUND", "`tenurectl arenas` lists the devices"},
+    {"SHUTTING_DOWN", "the daemon is stopping; try again when it is back"},
+}};
+
+}  // namespace
+
+std::string HintFor(const std::string& reason) {
+  const auto* const hint = std::find_if(kHints.begin(), kHints.end(),
+                                        [&](const auto& each) { return each.first == reason; });
+  return hint == kHints.end() ? std::string() : std::string(hint->second);
+}
+
+ExitCode ExitCodeOf(const absl::Status& status) {
+  if (client::IsUnreachable(status)) return kUnreachable;
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kOk;
+    case absl::StatusCode::kNotFound:
+      return kNotFound;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kDeadline;
+    default:
+      return kFailed;
+  }
+}
+
+int Fail(const Globals& globals, const absl::Status& status) {
+  const std::string message(status.message());
+  const std::string reason = client::ErrorReason(status);
+  const std::string hint = HintFor(reason);
+  if (globals.json) {
+    const nlohmann::ordered_json error = {
+        {"code", absl::StatusCodeToString(status.code())}, {"reason", reason}, {"message", message},
+        {"values", client::ErrorValues(status)},           {"hint", hint},
+    };
+    std::cerr << nlohmann::ordered_json{{"error", error}}.dump(
+                     2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+              << '\n';
+    return ExitCodeOf(status);
+  }
+  std::cerr << "tenurectl: " << message << '\n';
+  if (!reason.empty()) std::cerr << "  reason: " << reason << '\n';
+  for (const auto& [name, value] : client::ErrorValues(status)) {
+    std::cerr << "  " << name << ": " << value << '\n';
+  }
+  if (!hint.empty()) std::cerr << "  hint: " << hint << '\n';
+  return ExitCodeOf(status);
+}
+
+}  // namespace tenure::cli

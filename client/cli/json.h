@@ -1,0 +1,19 @@
+#pragma once
+
+// What `--json` prints: names as in the API's messages, bytes and nanoseconds as numbers.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tenure/client.h"
+
+namespace tenure::cli {
+
+nlohmann::ordered_json ToJson(const client::Model& model);
+nlohmann::ordered_json ToJson(const client::ModelEvent& event);
+nlohmann::ordered_json ToJson(const client::LoadResult& result);
+nlohmann::ordered_json ToJson(const client::UnloadResult& result);
+nlohmann::ordered_json ToJson(const client::DaemonStatus& status);
+nlohmann::ordered_json ToJson(const client::Session& session);
+nlohmann::ordered_json ToJson(const client::TensorPlace& tensor);
+
+}  // namespace tenure::cli

@@ -1,0 +1,61 @@
+// tenurectl: loads, shows and watches what a tenured holds.
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "client/cli/command.h"
+#include "client/cli/options.h"
+
+namespace tenure::cli {
+namespace {
+
+constexpr char kExitCodes[] =
+    "Exit codes:\n"
+    "  0  done\n"
+    "  1  refused, or failed\n"
+    "  2  the command line makes no sense\n"
+    "  3  no daemon answers in the directory\n"
+    "  4  no such model, file or device\n"
+    "  5  not done in time\n";
+
+int Main(int argc, char** argv) {
+  Globals globals;
+  Action action;
+  std::string timeout;
+  CLI::App app("Controls tenured, the model-serving memory daemon.", "tenurectl");
+  app.footer(kExitCodes);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--directory", globals.directory,
+                 "Where the daemon's sockets lie [$TENURE_DIR or /run/tenure]");
+  app.add_flag("--json", globals.json, "Print JSON instead of tables");
+  app.add_option("--timeout", timeout, "Give up after this long, such as 30s or 2m")
+      ->check(CheckDuration);
+  for (const auto add : {AddLoad, AddUnload, AddModels, AddModel, AddWatch, AddArenas, AddSessions,
+                         AddHealth, AddVersion}) {
+    add(app, globals, action);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  }
+  if (!timeout.empty()) globals.timeout = ParseDuration(timeout);
+  return action();
+}
+
+}  // namespace
+
+absl::StatusOr<client::Client> Connect(const Globals& globals) {
+  client::ConnectOptions options;
+  options.directory = globals.directory;
+  options.program = "tenurectl";
+  if (globals.timeout) options.timeout = *globals.timeout;
+  return client::Client::Connect(options);
+}
+
+}  // namespace tenure::cli
+
+int main(int argc, char** argv) { return tenure::cli::Main(argc, argv); }

@@ -1,0 +1,230 @@
+#include "client/cpp/connection.h"
+
+#include <errno.h>
+#include <unistd.h>
+#include <utility>
+
+#include "client/cpp/duration.h"
+#include "client/cpp/error.h"
+#include "client/cpp/translate.h"
+#include "client/cpp/weight_lease_impl.h"
+
+namespace tenure::client {
+namespace {
+
+// How long giving back may keep a caller; after that it goes on behind its back.
+constexpr Duration kReleaseWait = std::chrono::seconds(2);
+
+constexpr size_t kMaxNameBytes = 64;
+
+// A call that may grant, from before it is made until its lease is held.
+class GrantScope {
+ public:
+  explicit GrantScope(HandleSession& session) : session_(session) { session_.BeginGrant(); }
+  ~GrantScope() { session_.EndGrant(); }
+  GrantScope(const GrantScope&) = delete;
+  GrantScope& operator=(const GrantScope&) = delete;
+
+ private:
+  HandleSession& session_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
+  const std::string directory = options.directory.empty() ? DefaultDirectory() : options.directory;
+  if (options.program.size() > kMaxNameBytes || options.instance.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError("program and instance have at most 64 bytes each");
+  }
+  const std::string program =
+      options.program.empty() ? std::string(program_invocation_short_name).substr(0, kMaxNameBytes)
+                              : options.program;
+  const std::string instance =
+      options.instance.empty() ? std::to_string(getpid()) : options.instance;
+  absl::StatusOr<std::unique_ptr<HandleSession>> session =
+      HandleSession::Open(directory + "/handle.sock", program, instance, Deadline(options.timeout));
+  if (!session.ok()) return session.status();
+  return std::shared_ptr<Connection>(new Connection(options, directory, *std::move(session)),
+                                     [](Connection* connection) {
+                                       if (connection->forked()) {
+                                         connection->session_->AbandonAfterFork();
+                                       } else {
+                                         delete connection;
+                                       }
+                                     });
+}
+
+Connection::Connection(const ConnectOptions& options, const std::string& directory,
+                       std::unique_ptr<HandleSession> session)
+    : directory_(directory),
+      timeout_(options.timeout),
+      load_timeout_(options.load_timeout),
+      session_(std::move(session)),
+      rpc_(directory, session_->boot_id(), session_->token()),
+      releases_(rpc_, *session_) {}
+
+absl::Status Connection::Usable() const {
+  if (forked()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, kForked,
+        "this client belongs to the process that this one was forked from; connect anew");
+  }
+  return session_->Alive();
+}
+
+absl::Status Connection::Explain(absl::Status status) const {
+  if (!EndedWithoutReply(status)) return status;
+  if (absl::Status alive = session_->Alive(); !alive.ok()) return alive;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return MakeError(absl::StatusCode::kUnavailable, kDaemonUnreachable,
+                       "the daemon does not answer calls in " + directory_ + ": " +
+                           std::string(status.message()),
+                       {{"directory", directory_}});
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::DeadlineExceededError("the daemon did not reply in time");
+    default:
+      return status;
+  }
+}
+
+std::string Connection::NextRequestId() {
+  return "auto-" + std::to_string(requests_.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+absl::StatusOr<WeightLease> Connection::Acquire(const AcquireRequest& request,
+                                                const CallOptions& options) {
+  TENURE_CLIENT_RETURN_IF_ERROR(Usable());
+  const Deadline deadline = DeadlineOf(options);
+  v1::AcquireWeightsRequest message;
+  message.set_name(request.name);
+  message.set_device(request.device);
+  if (request.ttl) ToProto(*request.ttl, message.mutable_ttl());
+  message.set_request_id(NextRequestId());
+
+  const GrantScope scope(*session_);
+  const Instant called_at = Now();
+  v1::AcquireWeightsResponse response;
+  const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::AcquireWeights,
+                                        message, &response, deadline, options.cancel);
+  if (!status.ok()) {
+    if (EndedWithoutReply(status)) {
+      v1::ReleaseLeaseRequest release;
+      release.set_acquire_request_id(message.request_id());
+      releases_.Add(std::move(release));
+    }
+    return Explain(status);
+  }
+  return Bind(response.lease(), called_at, deadline, options.cancel);
+}
+
+absl::StatusOr<LoadResult> Connection::Load(const LoadRequest& request,
+                                            const CallOptions& options) {
+  TENURE_CLIENT_RETURN_IF_ERROR(Usable());
+  const Deadline deadline = LoadDeadlineOf(options);
+  v1::LoadModelRequest message = ToMessage(request);
+  message.set_request_id(request.request_id.empty() ? NextRequestId() : request.request_id);
+
+  const GrantScope scope(*session_);
+  const Instant called_at = Now();
+  v1::LoadModelResponse response;
+  const absl::Status status = rpc_.Call(rpc_.models(), &v1::ModelService::Stub::LoadModel, message,
+                                        &response, deadline, options.cancel);
+  if (!status.ok()) {
+    if (request.acquire && request.request_id.empty() && EndedWithoutReply(status)) {
+      v1::ReleaseLeaseRequest release;
+      release.set_load_request_id(message.request_id());
+      releases_.Add(std::move(release));
+    }
+    return Explain(status);
+  }
+  LoadResult result = ToValue(response);
+  if (response.has_lease()) {
+    absl::StatusOr<WeightLease> lease = Bind(response.lease(), called_at, deadline, options.cancel);
+    if (!lease.ok()) return lease.status();
+    result.lease = *std::move(lease);
+  }
+  return result;
+}
+
+absl::StatusOr<WeightLease> Connection::Bind(const v1::WeightLease& granted, Instant called_at,
+                                             Deadline deadline, const std::stop_token& cancel) {
+  auto held =
+      std::make_shared<HeldLease>(granted.lease_id(), granted.region_id(), granted.region_bytes(),
+                                  FromProto(granted.ttl()), called_at);
+  const absl::StatusOr<const std::byte*> base = session_->Hold(held, deadline);
+  if (!base.ok()) {
+    v1::ReleaseLeaseRequest release;
+    release.set_lease_id(granted.lease_id());
+    releases_.Add(std::move(release));
+    return base.status();
+  }
+  absl::StatusOr<std::shared_ptr<const TensorTable>> tensors = TableOf(granted, deadline, cancel);
+  if (!tensors.ok()) {
+    Release(*held).IgnoreError();
+    return tensors.status();
+  }
+  return WeightLease(std::make_unique<WeightLease::Impl>(shared_from_this(), std::move(held), *base,
+                                                         *std::move(tensors), granted));
+}
+
+absl::StatusOr<std::shared_ptr<const TensorTable>> Connection::TableOf(
+    const v1::WeightLease& granted, Deadline deadline, const std::stop_token& cancel) {
+  std::shared_ptr<const TensorTable> table = tables_.Find(granted.architecture_key());
+  if (table == nullptr) {
+    std::string key;
+    absl::StatusOr<std::vector<TensorPlace>> places =
+        ListTensors(granted.name(), granted.revision(), granted.device(), deadline, cancel, &key);
+    if (!places.ok()) return places.status();
+    if (key != granted.architecture_key()) {
+      return ProtocolError("the tensors are of another architecture than the lease: " + key);
+    }
+    absl::StatusOr<std::shared_ptr<const TensorTable>> built =
+        TensorTable::Build(*std::move(places));
+    if (!built.ok()) return built.status();
+    table = tables_.Put(key, *std::move(built));
+  }
+  if (table->extent_bytes() > granted.region_bytes()) {
+    return ProtocolError("the tensors do not fit their region, bytes: " +
+                         std::to_string(granted.region_bytes()));
+  }
+  return table;
+}
+
+absl::StatusOr<std::vector<TensorPlace>> Connection::ListTensors(
+    const std::string& name, uint64_t revision, const std::string& device, Deadline deadline,
+    const std::stop_token& cancel, std::string* architecture_key) {
+  std::vector<TensorPlace> places;
+  v1::ListTensorsRequest request;
+  request.set_name(name);
+  request.set_revision(revision);
+  request.set_device(device);
+  request.set_page_size(10'000);
+  do {
+    v1::ListTensorsResponse response;
+    TENURE_CLIENT_RETURN_IF_ERROR(Call(rpc_.models(), &v1::ModelService::Stub::ListTensors, request,
+                                       &response, deadline, cancel));
+    if (response.tensors().empty() && !response.next_page_token().empty()) {
+      return ProtocolError("a page of tensors is empty");
+    }
+    for (const v1::Tensor& tensor : response.tensors()) places.push_back(ToValue(tensor));
+    if (architecture_key != nullptr) *architecture_key = response.architecture_key();
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return places;
+}
+
+absl::Status Connection::Release(const HeldLease& lease) {
+  TENURE_CLIENT_RETURN_IF_ERROR(forked() ? Usable() : absl::OkStatus());
+  session_->Drop(lease);
+  TENURE_CLIENT_RETURN_IF_ERROR(session_->Alive());
+  v1::ReleaseLeaseRequest request;
+  request.set_lease_id(lease.lease_id());
+  v1::ReleaseLeaseResponse response;
+  absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::ReleaseLease, request,
+                                  &response, Deadline(std::min<Duration>(timeout_, kReleaseWait)));
+  if (EndedWithoutReply(status)) releases_.Add(std::move(request));
+  return Explain(std::move(status));
+}
+
+}  // namespace tenure::client

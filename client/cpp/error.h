@@ -1,0 +1,33 @@
+#pragma once
+
+#include <absl/status/status.h>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace tenure::client {
+
+// The library's own reasons; errors.h says what they mean.
+inline constexpr std::string_view kDaemonUnreachable = "DAEMON_UNREACHABLE";
+inline constexpr std::string_view kDaemonGone = "DAEMON_GONE";
+inline constexpr std::string_view kHeartbeatMissed = "HEARTBEAT_MISSED";
+inline constexpr std::string_view kReleased = "RELEASED";
+inline constexpr std::string_view kForked = "FORKED";
+inline constexpr std::string_view kProtocol = "PROTOCOL";
+
+// An error whose reason ErrorReason gives back.
+absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::string_view message,
+                       const std::map<std::string, std::string>& values = {});
+
+// INTERNAL, PROTOCOL: what the daemon said makes no sense.
+absl::Status ProtocolError(std::string_view message);
+
+// UNKNOWN code, with the text of `error` (an errno) after `what`.
+absl::Status SystemError(std::string_view what, int error);
+
+}  // namespace tenure::client
+
+#define TENURE_CLIENT_RETURN_IF_ERROR(expression)                                                \
+  do {                                                                                           \
+    if (absl::Status tenure_status_ = (expression); !tenure_status_.ok()) return tenure_status_; \
+  } while (false)

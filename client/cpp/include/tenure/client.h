@@ -1,0 +1,141 @@
+#pragma once
+
+// The C++ client of Tenure:
+//
+//   auto client = tenure::Client::Connect({.program = "ranker"});
+//   auto lease = client->Acquire({.name = "ranker/v3"});
+//   for (const auto& tensor : *lease) Bind(tensor.name, tensor.bytes);
+//
+// Errors are absl::Status; see errors.h for what they carry.
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenure/daemon_status.h"
+#include "tenure/errors.h"
+#include "tenure/export.h"
+#include "tenure/load.h"
+#include "tenure/model.h"
+#include "tenure/weight_lease.h"
+
+namespace tenure::client {
+
+class Connection;
+
+struct ConnectOptions {
+  // Where the daemon's two sockets lie. Empty: $TENURE_DIR, or else /run/tenure.
+  std::string directory{};
+  // Named to operators wherever this client holds something; at most 64 bytes each. Empty: the
+  // program's own name, and its process id.
+  std::string program{};
+  std::string instance{};
+  // How long connecting and each call may take unless the call says otherwise.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(30);
+  // The same for loads and watches.
+  std::chrono::nanoseconds load_timeout = std::chrono::minutes(10);
+};
+
+struct CallOptions {
+  // Unset: as in ConnectOptions. No call goes on for longer: it ends with DEADLINE_EXCEEDED.
+  std::optional<std::chrono::nanoseconds> timeout{};
+  // Ends the call with CANCELLED when stop is requested.
+  std::stop_token cancel{};
+};
+
+struct AcquireRequest {
+  // The model's current revision is leased.
+  std::string name{};
+  // Empty: any device that has it.
+  std::string device{};
+  // At least 100 ms; unset: as configured.
+  std::optional<std::chrono::nanoseconds> ttl{};
+};
+
+// One session with the daemon. Heartbeats and events run in a thread of its own, so a caller that
+// computes for minutes keeps its leases.
+//
+// A granting call that ends without a reply is released with the daemon behind the caller's back.
+// When the daemon is gone every lease is lost and every call answers UNAVAILABLE; connect again. In
+// a child made by fork() every call answers FAILED_PRECONDITION with reason FORKED.
+//
+// Memory is mapped once per region, read-only, and stays mapped for quick return until the daemon
+// wants it back. Thread-safe, except for moving and destroying.
+class TENURE_CLIENT_API Client {
+ public:
+  // UNAVAILABLE with reason DAEMON_UNREACHABLE if nothing answers there.
+  static absl::StatusOr<Client> Connect(const ConnectOptions& options = {});
+
+  Client(Client&& other) noexcept;
+  Client& operator=(Client&& other) noexcept;
+  // Says goodbye, unless leases are left: the last of them does it then.
+  ~Client();
+
+  absl::StatusOr<LoadResult> Load(const LoadRequest& request,
+                                  const CallOptions& options = {}) const;
+  // `revision` 0: the current one. `device` empty: wherever it is, which must be one device.
+  absl::StatusOr<UnloadResult> Unload(const std::string& name, uint64_t revision = 0,
+                                      const std::string& device = {},
+                                      const CallOptions& options = {}) const;
+  absl::StatusOr<WeightLease> Acquire(const AcquireRequest& request,
+                                      const CallOptions& options = {}) const;
+
+  // `revision` 0: the current one, or else the last one there was. `device` empty: any.
+  absl::StatusOr<Model> Get(const std::string& name, uint64_t revision = 0,
+                            const std::string& device = {}, const CallOptions& options = {}) const;
+  // All models of which memory is held, in the order of name, device, revision.
+  absl::StatusOr<std::vector<Model>> List(const CallOptions& options = {}) const;
+  // In canonical order: names bytewise ascending.
+  absl::StatusOr<std::vector<TensorPlace>> ListTensors(const std::string& name,
+                                                       uint64_t revision = 0,
+                                                       const std::string& device = {},
+                                                       const CallOptions& options = {}) const;
+  // Calls `on_event` in this thread with the model now and after every change, until it returns
+  // false or the model is gone or its load has failed (then OK), or until an error. A name that is
+  // not known yet is waited for.
+  absl::Status Watch(const std::string& name, const std::string& device,
+                     const std::function<bool(const ModelEvent&)>& on_event,
+                     const CallOptions& options = {}) const;
+
+  absl::StatusOr<DaemonStatus> Status(const CallOptions& options = {}) const;
+  absl::StatusOr<std::vector<Session>> Sessions(const CallOptions& options = {}) const;
+
+  uint64_t session_id() const;
+  // New at every start of the daemon.
+  const std::string& boot_id() const;
+  // Regions mapped now, in use or cached.
+  size_t mapped_region_count() const;
+
+ private:
+  explicit Client(std::shared_ptr<Connection> connection);
+
+  std::shared_ptr<Connection> connection_;
+};
+
+// Whether the daemon in `directory` (as in ConnectOptions) says that it can serve. Needs no
+// session.
+TENURE_CLIENT_API absl::StatusOr<bool> CheckHealth(const std::string& directory,
+                                                   std::chrono::nanoseconds timeout);
+
+// Where the daemon is looked for when nothing is said: $TENURE_DIR, or else /run/tenure.
+TENURE_CLIENT_API std::string DefaultDirectory();
+
+// The library's own version: "0.1.0".
+TENURE_CLIENT_API std::string_view Version();
+
+}  // namespace tenure::client
+
+namespace tenure {
+using client::CallOptions;
+using client::Client;
+using client::ConnectOptions;
+using client::ErrorReason;
+}  // namespace tenure

@@ -1,0 +1,31 @@
+#pragma once
+
+// Why a call failed, for programs: every refusal of the daemon carries a reason out of a closed set
+// and named values beside its message. The reasons of the daemon are those of google.rpc.ErrorInfo
+// with domain `tenure`; the library's own are:
+//
+//   DAEMON_UNREACHABLE  nothing answers in the directory
+//   DAEMON_GONE         the daemon closed the connection: connect again
+//   HEARTBEAT_MISSED    no answer for so long that the lease may have ended
+//   RELEASED            this lease object was released or moved from
+//   FORKED              the client was made by the process that this one was forked from
+//   PROTOCOL            the daemon said something that its protocol rules out
+
+#include <absl/status/status.h>
+#include <map>
+#include <string>
+
+#include "tenure/export.h"
+
+namespace tenure::client {
+
+// "CAPACITY", "MODEL_NOT_FOUND", ...; empty if the status has none. Thread-safe.
+TENURE_CLIENT_API std::string ErrorReason(const absl::Status& status);
+
+// The named values, {"free_bytes", "1048576"} for example; empty if there are none. Thread-safe.
+TENURE_CLIENT_API std::map<std::string, std::string> ErrorValues(const absl::Status& status);
+
+// True if the daemon could not be reached or is gone, as opposed to a refusal of its. Thread-safe.
+TENURE_CLIENT_API bool IsUnreachable(const absl::Status& status);
+
+}  // namespace tenure::client

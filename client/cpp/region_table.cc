@@ -1,0 +1,70 @@
+#include "client/cpp/region_table.h"
+
+#include <algorithm>
+
+namespace tenure::client {
+
+RegionTable::Region& RegionTable::Use(uint64_t region_id, uint64_t size_bytes) {
+  const auto [entry, added] = regions_.try_emplace(region_id);
+  if (added) entry->second.size_bytes = size_bytes;
+  ++entry->second.users;
+  return entry->second;
+}
+
+void RegionTable::Unuse(uint64_t region_id) {
+  const auto entry = regions_.find(region_id);
+  --entry->second.users;
+  ForgetIfUnused(entry);
+}
+
+void RegionTable::BeginFetch(uint64_t region_id) {
+  regions_.find(region_id)->second.state = State::kFetching;
+}
+
+void RegionTable::FinishFetch(uint64_t region_id, uint64_t share_serial, Mapping mapping) {
+  Region& region = regions_.find(region_id)->second;
+  region.state = State::kMapped;
+  region.share_serial = share_serial;
+  region.mapping = std::move(mapping);
+}
+
+void RegionTable::FailFetch(uint64_t region_id) {
+  const auto entry = regions_.find(region_id);
+  entry->second.state = State::kUnmapped;
+  ForgetIfUnused(entry);
+}
+
+std::optional<RegionTable::Taken> RegionTable::TakeIdle(uint64_t share_serial) {
+  const auto entry = std::find_if(regions_.begin(), regions_.end(), [&](const auto& each) {
+    return Idle(each.second) && each.second.share_serial == share_serial;
+  });
+  if (entry == regions_.end()) return std::nullopt;
+  Taken taken{share_serial, std::move(entry->second.mapping)};
+  regions_.erase(entry);
+  return taken;
+}
+
+std::vector<RegionTable::Taken> RegionTable::TakeAllIdle() {
+  std::vector<Taken> taken;
+  for (auto entry = regions_.begin(); entry != regions_.end();) {
+    if (Idle(entry->second)) {
+      taken.push_back({entry->second.share_serial, std::move(entry->second.mapping)});
+      entry = regions_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+  return taken;
+}
+
+size_t RegionTable::mapped_count() const {
+  return static_cast<size_t>(std::count_if(regions_.begin(), regions_.end(), [](const auto& each) {
+    return each.second.state == State::kMapped;
+  }));
+}
+
+void RegionTable::ForgetIfUnused(Regions::iterator region) {
+  if (region->second.users == 0 && region->second.state == State::kUnmapped) regions_.erase(region);
+}
+
+}  // namespace tenure::client

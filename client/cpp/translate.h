@@ -1,0 +1,27 @@
+#pragma once
+
+// From the API's messages to the values that callers see, and back.
+
+#include <tenure/v1/admin.pb.h>
+#include <tenure/v1/lease.pb.h>
+#include <tenure/v1/model.pb.h>
+
+#include "tenure/daemon_status.h"
+#include "tenure/load.h"
+#include "tenure/model.h"
+
+namespace tenure::client {
+
+Model ToValue(const v1::Model& model);
+ModelEvent ToValue(const v1::WatchModelResponse& event);
+TensorPlace ToValue(const v1::Tensor& tensor);
+// Without the lease.
+LoadResult ToValue(const v1::LoadModelResponse& response);
+UnloadResult ToValue(const v1::UnloadModelResponse& response);
+DaemonStatus ToValue(const v1::GetStatusResponse& response);
+Session ToValue(const v1::Session& session);
+
+// Without `request_id`.
+v1::LoadModelRequest ToMessage(const LoadRequest& request);
+
+}  // namespace tenure::client

@@ -1,0 +1,84 @@
+#include "client/cpp/region_table.h"
+
+#include <gtest/gtest.h>
+#include <utility>
+
+namespace tenure::client {
+namespace {
+
+using State = RegionTable::State;
+
+constexpr uint64_t kBytes = uint64_t{2} << 20;
+
+// A region that was used, fetched, and is in use still.
+void Map(RegionTable& table, uint64_t region_id, uint64_t serial) {
+  ASSERT_EQ(table.Use(region_id, kBytes).state, State::kUnmapped);
+  table.BeginFetch(region_id);
+  table.FinishFetch(region_id, serial, *Mapping::Reserve(kBytes));
+}
+
+TEST(RegionTableTest, AUsedRegionIsNotGivenBack) {
+  RegionTable table;
+  Map(table, 1, 7);
+  EXPECT_FALSE(table.TakeIdle(7).has_value());
+  EXPECT_TRUE(table.TakeAllIdle().empty());
+  EXPECT_EQ(table.mapped_count(), 1u);
+}
+
+TEST(RegionTableTest, AnIdleRegionStaysMappedUntilItIsTaken) {
+  RegionTable table;
+  Map(table, 1, 7);
+  table.Unuse(1);
+  EXPECT_EQ(table.mapped_count(), 1u);
+  const std::optional<RegionTable::Taken> taken = table.TakeIdle(7);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->share_serial, 7u);
+  EXPECT_NE(taken->mapping.base(), nullptr);
+  EXPECT_EQ(table.mapped_count(), 0u);
+}
+
+TEST(RegionTableTest, UsingAnIdleRegionAgainFindsItMapped) {
+  RegionTable table;
+  Map(table, 1, 7);
+  table.Unuse(1);
+  EXPECT_EQ(table.Use(1, kBytes).state, State::kMapped);
+  EXPECT_FALSE(table.TakeIdle(7).has_value());
+}
+
+TEST(RegionTableTest, ARecallOfAnOlderMappingOfTheRegionTakesNothing) {
+  RegionTable table;
+  Map(table, 1, 7);
+  table.Unuse(1);
+  ASSERT_TRUE(table.TakeIdle(7).has_value());
+  Map(table, 1, 8);
+  table.Unuse(1);
+  EXPECT_FALSE(table.TakeIdle(7).has_value());
+  EXPECT_TRUE(table.TakeIdle(8).has_value());
+}
+
+TEST(RegionTableTest, ARegionOnItsWayIsNotTaken) {
+  RegionTable table;
+  table.Use(1, kBytes);
+  table.BeginFetch(1);
+  table.Unuse(1);
+  EXPECT_TRUE(table.TakeAllIdle().empty());
+  table.FinishFetch(1, 7, *Mapping::Reserve(kBytes));
+  EXPECT_EQ(table.TakeAllIdle().size(), 1u);
+}
+
+TEST(RegionTableTest, ARegionThatCouldNotBeFetchedIsForgottenWithItsLastUser) {
+  RegionTable table;
+  table.Use(1, kBytes);
+  table.Use(1, kBytes);
+  table.BeginFetch(1);
+  table.FailFetch(1);
+  table.Unuse(1);
+  EXPECT_EQ(table.Use(1, kBytes).state, State::kUnmapped);
+  table.Unuse(1);
+  table.Unuse(1);
+  // Forgotten: it may have another size now.
+  EXPECT_EQ(table.Use(1, 2 * kBytes).size_bytes, 2 * kBytes);
+}
+
+}  // namespace
+}  // namespace tenure::client
