@@ -30,6 +30,7 @@ DeviceStore::~DeviceStore() {
     const Status reason = Error(Reason::kShuttingDown, "the daemon is stopping");
     for (const auto& job : jobs_) job->Abandon(reason);
     work_.NotifyAll();
+    waste_.NotifyAll();
     changed_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
@@ -117,7 +118,7 @@ void DeviceStore::Tick() {
     }
     if (options_.cache_ttl != kForever) {
       std::vector<Segment> unused = arena_.TakeCachedBefore(now - options_.cache_ttl);
-      if (!unused.empty()) work_.NotifyAll();
+      if (!unused.empty()) waste_.NotifyOne();
       std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
     }
   }
@@ -133,7 +134,7 @@ void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
 void DeviceStore::RunDestroyer() {
   MutexLock lock(mutex_);
   while (true) {
-    while (leaving_.empty() && !closing_) work_.Wait(mutex_);
+    while (leaving_.empty() && !closing_) waste_.Wait(mutex_);
     if (leaving_.empty()) return;
     {
       std::vector<Segment> batch = std::exchange(leaving_, {});

@@ -225,7 +225,8 @@ class DeviceStore {
 
   mutable Mutex mutex_;
   CondVar changed_;  // any table changed
-  CondVar work_;     // a job was queued, Segments are leaving, or the store closes
+  CondVar work_;     // a job was queued, or the store closes
+  CondVar waste_;    // Segments are leaving, or the store closes
   WeightsArena arena_ ABSL_GUARDED_BY(mutex_);
   RegionTable regions_ ABSL_GUARDED_BY(mutex_);
   ModelTable models_ ABSL_GUARDED_BY(mutex_);

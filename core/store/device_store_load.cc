@@ -121,7 +121,7 @@ StatusOr<LoadResult> DeviceStore::Load(const LoadRequest& request, PreparedModel
   if (job == nullptr) {
     job = std::make_shared<LoadJob>(request, std::move(model));
     jobs_.push_back(job);
-    work_.NotifyAll();
+    work_.NotifyOne();
     Changed();
   }
   LoadWaiter waiter{.request = request, .result = {}};

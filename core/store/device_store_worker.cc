@@ -64,7 +64,8 @@ void DeviceStore::RunLoads() {
   }
 }
 
-// Loads of one name run one after another, so that the last one asked for is the one that stays.
+// Loads of one name run one after another, so that the last one asked for is the one that stays. A job that
+// waited for its name is taken by the worker that has just ended the one before.
 std::shared_ptr<LoadJob> DeviceStore::TakeJob() {
   for (const std::shared_ptr<LoadJob>& job : jobs_) {
     const bool name_is_busy = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& other) {
@@ -93,7 +94,6 @@ void DeviceStore::RunJob(LoadJob& job) {
   }
   std::erase_if(jobs_, [&](const auto& other) { return other.get() == &job; });
   job.done.NotifyAll();
-  work_.NotifyAll();
   Changed();
 }
 

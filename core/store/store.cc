@@ -94,22 +94,19 @@ StatusOr<LoadResult> Store::LoadOnce(const LoadRequest& request, const CallLimit
   const ContentId content = checkpoint->content;
 
   const auto nearest = [&](const Layout* layout) {
+    if (candidates->size() == 1) return candidates->front();
     std::vector<Proximity> proximities;
     for (const DeviceStore* device : *candidates) {
       proximities.push_back(device->ProximityOf(request.name, content, layout));
     }
-    const size_t chosen = ChooseDevice(proximities);
-    return std::pair((*candidates)[chosen], proximities[chosen].nearness);
+    return (*candidates)[ChooseDevice(proximities)];
   };
-  const auto [device, nearness] = nearest(nullptr);
-  if (nearness == Nearness::kResident || nearness == Nearness::kRetainedContent) {
-    TENURE_ASSIGN_OR_RETURN(std::optional<LoadResult> there,
-                            device->TryWithoutCopy(request, content, started));
-    if (there.has_value()) return *std::move(there);
-  }
+  TENURE_ASSIGN_OR_RETURN(std::optional<LoadResult> there,
+                          nearest(nullptr)->TryWithoutCopy(request, content, started));
+  if (there.has_value()) return *std::move(there);
   StatusOr<PreparedModel> model = PrepareModel(*std::move(checkpoint), clock_, started);
   if (!model.ok()) return Refused(model.status());
-  DeviceStore* const chosen = nearest(model->layout.get()).first;
+  DeviceStore* const chosen = nearest(model->layout.get());
   return chosen->Load(request, *std::move(model), limits);
 }
 

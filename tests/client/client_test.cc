@@ -97,6 +97,7 @@ TEST_F(ClientTest, ThreadsThatLeaseAtOnceShareOneMapping) {
   const auto loaded = client.Load({.name = "a", .path = file.path});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   std::vector<std::thread> threads;
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       const auto lease = client.Acquire({.name = "a"});
@@ -122,7 +123,7 @@ TEST_F(ClientTest, AMovedLeaseIsReleasedOnce) {
   const Client client = Connect();
   WeightLease first = LoadAndLease(client, "a", file);
   WeightLease second = std::move(first);
-  EXPECT_FALSE(first.valid());
+  EXPECT_FALSE(first.valid());  // NOLINT: what is left of it is specified
   EXPECT_EQ(first.lost_reason(), "RELEASED");
   EXPECT_TRUE(second.valid());
   second = *client.Acquire({.name = "a"});

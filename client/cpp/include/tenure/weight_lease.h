@@ -3,7 +3,6 @@
 #include <absl/status/status.h>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,11 +40,8 @@ class TENURE_CLIENT_API WeightLease {
   // Visits the tensors in canonical order: names bytewise ascending.
   class TENURE_CLIENT_API Iterator {
    public:
-    using iterator_category = std::input_iterator_tag;
     using value_type = Tensor;
     using difference_type = std::ptrdiff_t;
-    using pointer = void;
-    using reference = Tensor;
 
     Iterator(const WeightLease* lease, size_t index) : lease_(lease), index_(index) {}
     Tensor operator*() const { return lease_->tensor(index_); }
