@@ -78,15 +78,15 @@ class LeaseTable {
   // The Session's word that it does not read under this lease any more. Releases a live lease. An
   // expired one is answered for by this, and LEASE_EXPIRED says that it was; its Region is in
   // `touched` then too.
-  Status Release(SessionId session, LeaseId lease, std::vector<RegionId>& touched);
+  Status Release(SessionId session, LeaseId id, std::vector<RegionId>& touched);
 
   // Renews every live lease of the Session.
   void Renew(SessionId session, Instant now);
   // Renews one. LEASE_EXPIRED, LEASE_NOT_FOUND.
-  StatusOr<Lease> RenewLease(SessionId session, LeaseId lease, Instant now);
+  StatusOr<Lease> RenewLease(SessionId session, LeaseId id, Instant now);
 
   // A live lease of the Session. LEASE_EXPIRED, LEASE_NOT_FOUND.
-  StatusOr<Lease> Find(SessionId session, LeaseId lease) const;
+  StatusOr<Lease> Find(SessionId session, LeaseId id) const;
   // The Region of a lease, also of an expired one; not valid if there is none.
   RegionId RegionOf(LeaseId lease) const;
 
@@ -96,7 +96,7 @@ class LeaseTable {
 
   // The Share through which the lease's Session has the Region mapped: the one it has, or a new
   // one. Errors as in Find.
-  StatusOr<Share> OpenShare(SessionId session, LeaseId lease);
+  StatusOr<Share> OpenShare(SessionId session, LeaseId id);
   // The Session's word that nothing is mapped under this serial. The Region, or nullopt if the
   // Session has no such Share. Answers for expired leases on that Region; a live lease goes on
   // without a Share.
@@ -138,7 +138,7 @@ class LeaseTable {
   Hold* FindHold(SessionId session, RegionId region);
   const Hold* FindHold(SessionId session, RegionId region) const;
   bool Quarantined(SessionId session, const Hold& hold) const;
-  void EraseLease(LeaseId lease);
+  void EraseLease(LeaseId id);
   void ExpireLease(LeaseEntry& entry);
   void EraseShare(Hold& hold);
   void CancelRecall(Share& share);

@@ -159,7 +159,7 @@ class DeviceStore {
 
   // device_store.cc: what happens by itself, and on the way out.
   void TakeOffline(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void StartRetention(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartRetention(RegionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(RegionId region, ReclaimCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendRecalls(RegionId region, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -205,7 +205,7 @@ class DeviceStore {
   StatusOr<GrantedLease> Grant(SessionId session, const Model& model, std::optional<Duration> ttl)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UsesChanged(const std::vector<RegionId>& regions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void UseChanged(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void UseChanged(RegionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_view.cc
   const Model* FindModel(const std::string& name, Revision revision) const

@@ -96,7 +96,7 @@ class Store {
   Status Refused(const Status& error);
   StatusOr<LoadResult> LoadOnce(const LoadRequest& request, const CallLimits& limits);
   // The stores a call may mean: the one named, or all. DEVICE_NOT_FOUND.
-  StatusOr<std::vector<DeviceStore*>> Named(const std::string& device) const;
+  StatusOr<std::vector<DeviceStore*>> Named(const std::string& name) const;
 
   const StoreOptions options_;
   const Clock& clock_;

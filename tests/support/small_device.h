@@ -19,7 +19,7 @@ class SmallDevice final : public Device {
  public:
   static constexpr Bytes kGranule = KiB(4);
 
-  explicit SmallDevice(std::string name, Bytes total = MiB(64))
+  explicit SmallDevice(const std::string& name, Bytes total = MiB(64))
       : info_{.name = name,
               .backend = "host",
               .uuid = "small-" + name,

@@ -38,7 +38,7 @@ class TempDir {
   // Writes `content` to the file `name`, makes the directories on the way to it, and returns its
   // path.
   std::string WriteFile(std::string_view name, std::string_view content) const {
-    const std::string file = *this / name;
+    std::string file = *this / name;
     std::filesystem::create_directories(std::filesystem::path(file).parent_path());
     std::ofstream out(file, std::ios::binary | std::ios::trunc);
     out.write(content.data(), static_cast<std::streamsize>(content.size()));

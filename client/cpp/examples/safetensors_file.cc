@@ -38,7 +38,10 @@ SafetensorsFile::SafetensorsFile(const std::string& path)
       const auto& offsets = entry.at("data_offsets");
       const auto begin = offsets.at(0).get<uint64_t>();
       const auto end = offsets.at(1).get<uint64_t>();
-      if (end < begin) throw std::runtime_error(path + ": a tensor ends before it begins: " + name);
+      if (end < begin) {
+        throw std::runtime_error(std::string(path).append(": a tensor ends before it begins: ") +
+                                 name);
+      }
       tensors_.push_back({name, entry.at("dtype").get<std::string>(),
                           entry.at("shape").get<std::vector<uint64_t>>(), payload + begin,
                           end - begin});
