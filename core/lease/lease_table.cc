@@ -98,7 +98,7 @@ std::vector<RegionId> LeaseTable::CloseSession(SessionId session) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return {};
   found->second.open = false;
-  const std::vector<RegionId> regions(found->second.regions.begin(), found->second.regions.end());
+  std::vector<RegionId> regions(found->second.regions.begin(), found->second.regions.end());
   for (const RegionId region : regions) {
     const std::set<LeaseId> live = FindHold(session, region)->live;
     for (const LeaseId lease : live) ExpireLease(leases_.at(lease));
@@ -109,7 +109,7 @@ std::vector<RegionId> LeaseTable::CloseSession(SessionId session) {
 std::vector<RegionId> LeaseTable::EndSession(SessionId session) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end()) return {};
-  const std::vector<RegionId> regions(found->second.regions.begin(), found->second.regions.end());
+  std::vector<RegionId> regions(found->second.regions.begin(), found->second.regions.end());
   for (const RegionId region : regions) {
     Hold& hold = *FindHold(session, region);
     const std::set<LeaseId> live = hold.live;

@@ -51,7 +51,7 @@ Candidates LeastNumber(Candidates pool, Bytes need) {
 
 }  // namespace
 
-std::optional<Candidates> ChooseVictims(Candidates candidates, Bytes need) {
+std::optional<Candidates> ChooseVictims(const Candidates& candidates, Bytes need) {
   if (SumOf(candidates) < need) return std::nullopt;
   constexpr std::array<VictimCost, 3> kDearestFirst = {VictimCost::kUnload, VictimCost::kRecall,
                                                        VictimCost::kNothing};

@@ -27,7 +27,7 @@ struct VictimCandidate {
 // dearer one than necessary is chosen, and of each cost the least number that suffices; of that
 // number the one unused longest: repeatedly the oldest with which the largest of the rest still
 // suffice. Chooses, never acts.
-std::optional<std::vector<VictimCandidate>> ChooseVictims(std::vector<VictimCandidate> candidates,
-                                                          Bytes need);
+std::optional<std::vector<VictimCandidate>> ChooseVictims(
+    const std::vector<VictimCandidate>& candidates, Bytes need);
 
 }  // namespace tenure

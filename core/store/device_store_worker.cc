@@ -64,8 +64,8 @@ void DeviceStore::RunLoads() {
   }
 }
 
-// Loads of one name run one after another, so that the last one asked for is the one that stays. A job that
-// waited for its name is taken by the worker that has just ended the one before.
+// Loads of one name run one after another, so that the last one asked for is the one that stays. A
+// job that waited for its name is taken by the worker that has just ended the one before.
 std::shared_ptr<LoadJob> DeviceStore::TakeJob() {
   for (const std::shared_ptr<LoadJob>& job : jobs_) {
     const bool name_is_busy = std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& other) {
@@ -159,7 +159,7 @@ Status DeviceStore::Create(Placement& placement, LoadResult& result) {
   for (const WeightsArena::Claim::Slot& slot : claim.slots) {
     if (slot.segment.has_value()) reused += slot.size;
   }
-  const Status created = CreateMissing(device_, claim.slots);
+  Status created = CreateMissing(device_, claim.slots);
 
   std::vector<Segment> segments;
   for (WeightsArena::Claim::Slot& slot : claim.slots) {
