@@ -137,6 +137,12 @@ TEST_F(ModelServiceTest, ALeaseThatNobodyWaitsForAnyMoreIsReleased) {
   files_.AwaitHeldRead();
   context->TryCancel();
   EXPECT_EQ(call.get().error_code(), grpc::StatusCode::CANCELLED);
+  // Nobody waits once the server has heard of it: then there is no load under way to wait for
+  // either.
+  EXPECT_TRUE(Comes([&] {
+    return HasReason(store_->Acquire(SessionId(1), "a", "", {}, "").status(),
+                     Reason::kModelNotFound);
+  }));
   files_.Release();
   store_->devices()[0]->WaitUntilQuiet();
   EXPECT_TRUE(Comes([&] { return LiveLeases() == 0; }));
