@@ -37,7 +37,7 @@ done
 # Debian's own Python sees Debian's Python packages; another one in the PATH may not.
 export PYTHON=${PYTHON:-/usr/bin/python3}
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:check_initialization_order=1
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$root/tests/tsan.supp
 jobs=$(nproc)
 reports=$build/reports
 mkdir -p "$reports"
