@@ -101,7 +101,7 @@ class HandleSession {
   Duration HeartbeatInterval() const;
   void SayGoodbye();
   absl::Status ReceiveAll();
-  absl::Status OnPacket(ReceivedPacket packet);
+  absl::Status OnPacket(ReceivedPacket received);
   absl::Status OnShareBatch(const v1::ShareBatch& batch, ReceivedPacket& packet);
   absl::Status MapBatch(const v1::ShareBatch& batch, ReceivedPacket& packet);
   void OnHeartbeatReply(uint64_t sequence);
