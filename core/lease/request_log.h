@@ -1,10 +1,12 @@
 #pragma once
 
+#include <deque>
 #include <functional>
-#include <map>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "core/base/digest.h"
@@ -23,6 +25,8 @@ class RequestLog {
   // Waits a moment for a running call to end; returns an error to stop waiting.
   using KeepWaiting = std::function<Status()>;
 
+  static constexpr size_t kMostWithdrawn = 1000;
+
   // Runs `call`, unless the request is known. `holds` tells whether an old reply's grant still
   // lives; `undo` takes a grant back whose request was withdrawn while it ran. Without an id,
   // simply runs `call`. REQUEST_ID_REUSED for other `parameters`, CANCELLED for a withdrawn
@@ -34,7 +38,8 @@ class RequestLog {
                       const KeepWaiting& keep_waiting);
 
   // The caller will never read the reply: a running call is undone when it ends; a later one with
-  // the id is refused. Returns the reply of a call that has ended, for the caller to undo.
+  // the id is refused, as long as it is among the last `kMostWithdrawn` withdrawn ones of the
+  // Session. Returns the reply of a call that has ended, for the caller to undo.
   std::optional<Reply> Withdraw(SessionId session, const std::string& request_id);
 
   void Forget(SessionId session);
@@ -48,11 +53,18 @@ class RequestLog {
     bool withdrawn = false;
     std::optional<Reply> reply;  // of a call that ended well
   };
-  using Key = std::pair<SessionId, std::string>;
+  struct Requests {
+    std::unordered_map<std::string, std::shared_ptr<Entry>> by_id;
+    std::deque<std::string> withdrawn;  // the oldest first; each is in by_id
+  };
+
+  // Unless the id means another call by now, or the Session was forgotten.
+  void Erase(SessionId session, const std::string& request_id, const std::shared_ptr<Entry>& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   CondVar ended_;
-  std::map<Key, std::shared_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<SessionId, Requests> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 
 template <typename Reply>
@@ -63,13 +75,13 @@ StatusOr<Reply> RequestLog<Reply>::Run(SessionId session, const std::string& req
                                        const std::function<void(const Reply&)>& undo,
                                        const KeepWaiting& keep_waiting) {
   if (request_id.empty()) return call();
-  const Key key(session, request_id);
   const auto entry = std::make_shared<Entry>();
   entry->parameters = parameters;
   {
     const MutexLock lock(mutex_);
     while (true) {
-      const auto [known, is_new] = entries_.try_emplace(key, entry);
+      auto& by_id = sessions_[session].by_id;
+      const auto [known, is_new] = by_id.try_emplace(request_id, entry);
       if (is_new) break;
       const Entry& earlier = *known->second;
       if (earlier.withdrawn) {
@@ -81,7 +93,7 @@ StatusOr<Reply> RequestLog<Reply>::Run(SessionId session, const std::string& req
       }
       if (!earlier.running) {
         if (earlier.reply.has_value() && holds(*earlier.reply)) return *earlier.reply;
-        entries_.erase(known);
+        by_id.erase(known);
         continue;
       }
       TENURE_RETURN_IF_ERROR(keep_waiting());
@@ -97,7 +109,7 @@ StatusOr<Reply> RequestLog<Reply>::Run(SessionId session, const std::string& req
       if (reply.ok()) {
         entry->reply = *reply;
       } else {
-        entries_.erase(key);
+        Erase(session, request_id, entry);
       }
       return reply;
     }
@@ -109,29 +121,51 @@ StatusOr<Reply> RequestLog<Reply>::Run(SessionId session, const std::string& req
 template <typename Reply>
 std::optional<Reply> RequestLog<Reply>::Withdraw(SessionId session, const std::string& request_id) {
   const MutexLock lock(mutex_);
-  std::shared_ptr<Entry>& entry = entries_[Key(session, request_id)];
+  Requests& requests = sessions_[session];
+  std::shared_ptr<Entry>& entry = requests.by_id[request_id];
   if (entry == nullptr) {
     entry = std::make_shared<Entry>();
     entry->running = false;
   }
-  entry->withdrawn = true;
-  return std::exchange(entry->reply, std::nullopt);
+  std::optional<Reply> reply = std::exchange(entry->reply, std::nullopt);
+  if (std::exchange(entry->withdrawn, true)) return reply;
+  requests.withdrawn.push_back(request_id);
+  if (requests.withdrawn.size() > kMostWithdrawn) {
+    requests.by_id.erase(requests.withdrawn.front());
+    requests.withdrawn.pop_front();
+  }
+  return reply;
 }
 
 template <typename Reply>
 void RequestLog<Reply>::Forget(SessionId session) {
   const MutexLock lock(mutex_);
-  entries_.erase(entries_.lower_bound(Key(session, "")),
-                 entries_.lower_bound(Key(SessionId(session.value() + 1), "")));
+  sessions_.erase(session);
 }
 
 template <typename Reply>
 void RequestLog<Reply>::Sweep(const std::function<bool(SessionId, const Reply&)>& holds) {
   const MutexLock lock(mutex_);
-  std::erase_if(entries_, [&](const auto& entry) {
-    const Entry& call = *entry.second;
-    return !call.running && !call.withdrawn && !holds(entry.first.first, *call.reply);
-  });
+  for (auto next = sessions_.begin(); next != sessions_.end();) {
+    const SessionId session = next->first;
+    auto& by_id = next->second.by_id;
+    std::erase_if(by_id, [&](const auto& request) {
+      const Entry& call = *request.second;
+      return !call.running && !call.withdrawn && !holds(session, *call.reply);
+    });
+    next = by_id.empty() ? sessions_.erase(next) : std::next(next);
+  }
+}
+
+template <typename Reply>
+void RequestLog<Reply>::Erase(SessionId session, const std::string& request_id,
+                              const std::shared_ptr<Entry>& entry) {
+  const auto requests = sessions_.find(session);
+  if (requests == sessions_.end()) return;
+  const auto found = requests->second.by_id.find(request_id);
+  if (found != requests->second.by_id.end() && found->second == entry) {
+    requests->second.by_id.erase(found);
+  }
 }
 
 }  // namespace tenure

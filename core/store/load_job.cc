@@ -4,27 +4,20 @@
 
 namespace tenure {
 
-StatusOr<PreparedModel> PrepareModel(OpenCheckpoint checkpoint, const Clock& clock,
-                                     Instant started) {
+StatusOr<PreparedModel> PrepareModel(OpenCheckpoint checkpoint, ParsedModels& parsed_models,
+                                     const Clock& clock, Instant started) {
   const Instant opened = clock.Now();
-  TENURE_ASSIGN_OR_RETURN(const std::vector<TensorSource> tensors, ParseTensors(checkpoint));
-  std::vector<TensorSpec> specs;
-  specs.reserve(tensors.size());
-  for (const TensorSource& tensor : tensors) specs.push_back(tensor.spec);
-  TENURE_ASSIGN_OR_RETURN(Layout layout, Layout::Of(std::move(specs)));
-
-  // Files keep their tensors in an order of their own; spans follow the files, so that reads run
-  // forward.
+  TENURE_ASSIGN_OR_RETURN(const std::shared_ptr<const ParsedModel> parsed,
+                          parsed_models.Parse(checkpoint));
   std::vector<FileSpan> spans;
-  spans.reserve(tensors.size());
-  for (const TensorSource& tensor : tensors) {
-    if (tensor.range.empty()) continue;
-    spans.push_back(FileSpan{.file = checkpoint.shards[tensor.shard].file.get(),
-                             .offset = tensor.range.begin(),
-                             .target = layout.places()[layout.Find(tensor.spec.name)]});
+  spans.reserve(parsed->sources.size());
+  for (const ParsedModel::Source& source : parsed->sources) {
+    spans.push_back(FileSpan{.file = checkpoint.shards[source.shard].file.get(),
+                             .offset = source.offset,
+                             .target = source.target});
   }
   return PreparedModel{.checkpoint = std::move(checkpoint),
-                       .layout = std::make_shared<const Layout>(std::move(layout)),
+                       .layout = std::shared_ptr<const Layout>(parsed, &parsed->layout),
                        .spans = std::move(spans),
                        .started = started,
                        .open = opened - started,

@@ -11,6 +11,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/layout/layout.h"
 #include "core/store/load.h"
+#include "core/store/parsed_model.h"
 #include "core/transfer/copy_engine.h"
 
 namespace tenure {
@@ -26,9 +27,9 @@ struct PreparedModel {
   Duration parse{};
 };
 
-// Parses the open checkpoint and lays it out. Errors as in ParseTensors.
-StatusOr<PreparedModel> PrepareModel(OpenCheckpoint checkpoint, const Clock& clock,
-                                     Instant started);
+// Parses the open checkpoint and lays it out. Errors as in ParseModel.
+StatusOr<PreparedModel> PrepareModel(OpenCheckpoint checkpoint, ParsedModels& parsed_models,
+                                     const Clock& clock, Instant started);
 
 // One call that waits for a load.
 struct LoadWaiter {

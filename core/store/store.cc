@@ -8,6 +8,9 @@
 namespace tenure {
 namespace {
 
+// A header takes about 100 bytes a tensor, and a few times that once it is parsed.
+constexpr Bytes kKeptHeaders = MiB(16);
+
 Digest128 ParametersOf(const LoadRequest& request) {
   Digester digester;
   digester.Add(request.name);
@@ -34,7 +37,8 @@ Store::Store(StoreOptions options, std::vector<DeviceOptions> devices, const Clo
     : options_(std::move(options)),
       clock_(clock),
       files_(files),
-      copy_engine_(clock, options_.copy_threads) {
+      copy_engine_(clock, options_.copy_threads),
+      parsed_models_(kKeptHeaders) {
   TENURE_CHECK(!devices.empty());
   for (DeviceOptions& device : devices) {
     devices_.push_back(std::make_unique<DeviceStore>(*device.device, device.store, clock_,
@@ -104,7 +108,8 @@ StatusOr<LoadResult> Store::LoadOnce(const LoadRequest& request, const CallLimit
   TENURE_ASSIGN_OR_RETURN(std::optional<LoadResult> there,
                           nearest(nullptr)->TryWithoutCopy(request, content, started));
   if (there.has_value()) return *std::move(there);
-  StatusOr<PreparedModel> model = PrepareModel(*std::move(checkpoint), clock_, started);
+  StatusOr<PreparedModel> model =
+      PrepareModel(*std::move(checkpoint), parsed_models_, clock_, started);
   if (!model.ok()) return Refused(model.status());
   DeviceStore* const chosen = nearest(model->layout.get());
   return chosen->Load(request, *std::move(model), limits);
@@ -127,8 +132,9 @@ StatusOr<ModelView> Store::Inspect(const LoadRequest& request) {
   TENURE_ASSIGN_OR_RETURN(const std::vector<DeviceStore*> candidates, Named(request.device));
   TENURE_ASSIGN_OR_RETURN(OpenCheckpoint checkpoint,
                           OpenModel(files_, options_.model_roots, request.path));
-  TENURE_ASSIGN_OR_RETURN(const PreparedModel model,
-                          PrepareModel(std::move(checkpoint), clock_, clock_.Now()));
+  TENURE_ASSIGN_OR_RETURN(
+      const PreparedModel model,
+      PrepareModel(std::move(checkpoint), parsed_models_, clock_, clock_.Now()));
   ModelView view;
   view.name = request.name;
   view.device = request.device;

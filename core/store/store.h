@@ -13,6 +13,7 @@
 #include "core/lease/request_log.h"
 #include "core/store/device_store.h"
 #include "core/store/load.h"
+#include "core/store/parsed_model.h"
 #include "core/store/session.h"
 #include "core/transfer/copy_engine.h"
 
@@ -102,6 +103,7 @@ class Store {
   const Clock& clock_;
   FileLayer& files_;
   const CopyEngine copy_engine_;
+  ParsedModels parsed_models_;
   IdSequence<SessionId> session_ids_;
   IdSequences ids_;
   std::vector<std::unique_ptr<Device>> hardware_;

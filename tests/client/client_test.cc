@@ -164,7 +164,7 @@ TEST_F(ClientTest, RefusalsCarryReasonAndValues) {
   EXPECT_FALSE(client::ErrorValues(loaded.status()).empty());
 }
 
-TEST_F(ClientTest, ACallThatEndedWithoutAReplyHoldsNothing) {
+TEST_F(ClientTest, ACallThatADaemonNeverTookUpHoldsNothing) {
   const ModelFile file = WriteModel(daemon_, "a", 8);
   const Client client = Connect();
   ASSERT_TRUE(client.Load({.name = "a", .path = file.path}).ok());

@@ -11,7 +11,7 @@ if grep -rlE 'grpc|protobuf' "$work/installed/include"; then
   echo "a public header names gRPC or protobuf"
   exit 1
 fi
-cmake -S "$here/foreign_project" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" >>"$work/log"
+cmake -G Ninja -S "$here/foreign_project" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed" >>"$work/log"
 cmake --build "$work/build" >>"$work/log" || { cat "$work/log"; exit 1; }
 
 status=0

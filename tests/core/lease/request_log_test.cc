@@ -93,5 +93,14 @@ TEST_F(RequestLogTest, ARequestThatArrivesAfterItsWithdrawalIsRefusedUntilTheSes
   EXPECT_TRUE(Run("late", [] { return 1; }).ok());
 }
 
+TEST_F(RequestLogTest, OnlyTheLastWithdrawalsAreRemembered) {
+  for (size_t i = 0; i <= RequestLog<int>::kMostWithdrawn; ++i) {
+    log_.Withdraw(kSession, std::to_string(i));
+    log_.Withdraw(kSession, std::to_string(i));  // counts once
+  }
+  EXPECT_TRUE(Run("0", [] { return 1; }).ok());
+  EXPECT_TRUE(HasReason(Run("1", [] { return 1; }).status(), Reason::kCancelled));
+}
+
 }  // namespace
 }  // namespace tenure

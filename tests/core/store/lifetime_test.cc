@@ -1,3 +1,6 @@
+#include <atomic>
+#include <thread>
+
 #include "tests/core/store/store_fixture.h"
 
 namespace tenure {
@@ -64,6 +67,46 @@ TEST_F(LifetimeTest, TheTtlCountsFromTheLastRelease) {
   ASSERT_TRUE(Unload("a").ok());
   Pass(milliseconds(1100));
   EXPECT_TRUE(HasReason(store_->GetModel("a", {}, "").status(), Reason::kModelNotFound));
+}
+
+// Field case 12.
+TEST_F(LifetimeTest, ALoadInTheTickOfExpiryGetsAValidLease) {
+  constexpr int kTries = 100'000;
+  DeviceStoreOptions options = DefaultOptions();
+  options.retain_ttl = seconds(1);
+  Start(options);
+  WriteModel("a", {KiB(20)}, 1);
+  std::atomic<int> due = 0;
+  std::atomic<int> ticked = 0;
+  std::thread ticker([&] {
+    for (int i = 1; i <= kTries; ++i) {
+      while (due < i) std::this_thread::yield();
+      store_->Tick();
+      ticked = i;
+    }
+  });
+  EXPECT_TRUE(Load("a", "a").ok());
+  int revived = 0;
+  for (int i = 1; i <= kTries && !HasFailure(); ++i) {
+    EXPECT_TRUE(Unload("a").ok());
+    clock_.Advance(seconds(1));
+    due = i;
+    const StatusOr<LoadResult> a = LoadLeased("a", "a");
+    while (ticked < i) std::this_thread::yield();
+    EXPECT_TRUE(a.ok()) << a.status();
+    if (!a.ok()) break;
+    revived += a->reuse == Reuse::kRevived ? 1 : 0;
+    const DeviceStore::Renewal renewal = store_->Renew(session_, a->lease->id);
+    EXPECT_TRUE(renewal.lease.ok()) << renewal.lease.status();
+    EXPECT_EQ(renewal.generation, a->lease->generation);
+    EXPECT_EQ(store_->GetModel("a", {}, "")->region, a->lease->region);
+    EXPECT_TRUE(store_->Release(session_, a->lease->id).ok());
+  }
+  due = kTries;
+  ticker.join();
+  store_->devices()[0]->Validate();
+  EXPECT_GT(revived, 0);
+  EXPECT_LT(revived, kTries);
 }
 
 // Field case 12.
