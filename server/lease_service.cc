@@ -41,7 +41,7 @@ Status LeaseService::Acquire(grpc::ServerContext& context, const v1::AcquireWeig
       store_.Acquire(session, request.name(), request.device(), ttl, request.request_id()));
   // A call with a request id may be repeated, and is withdrawn by that id: its lease is not ours to
   // end.
-  if (context.IsCancelled() && request.request_id().empty()) {
+  if (request.request_id().empty() && context.IsCancelled()) {
     store_.Release(session, lease.id).IgnoreError();
     return Error(Reason::kCancelled, "the caller left before the lease could be handed over");
   }

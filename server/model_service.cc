@@ -75,7 +75,7 @@ Status ModelService::Load(grpc::ServerContext& context, const v1::LoadModelReque
   LogLoaded(load, *result);
   // A call with a request id may be repeated, and is withdrawn by that id: its lease is not ours to
   // end.
-  if (context.IsCancelled() && load.request_id.empty() && result->lease.has_value()) {
+  if (load.request_id.empty() && result->lease.has_value() && context.IsCancelled()) {
     store_.Release(session, result->lease->id).IgnoreError();
     return Error(Reason::kCancelled, "the caller left before the lease could be handed over");
   }

@@ -131,17 +131,16 @@ StatusOr<LoadResult> DeviceStore::Load(const LoadRequest& request, PreparedModel
 
 StatusOr<LoadResult> DeviceStore::Await(const std::shared_ptr<LoadJob>& job, LoadWaiter& waiter,
                                         const CallLimits& limits) {
-  while (!waiter.result.has_value()) {
-    const Status alive = limits.Check(clock_.Now());
-    if (!alive.ok()) {
-      std::erase(job->waiters, &waiter);
-      if (job->waiters.empty()) job->Abandon(alive);
-      changed_.NotifyAll();
-      return alive;
-    }
+  while (true) {
     job->done.WaitFor(mutex_, kLookAround);
+    if (waiter.result.has_value()) return *std::move(waiter.result);
+    const Status alive = limits.Check(clock_.Now());
+    if (alive.ok()) continue;
+    std::erase(job->waiters, &waiter);
+    if (job->waiters.empty()) job->Abandon(alive);
+    changed_.NotifyAll();
+    return alive;
   }
-  return *std::move(waiter.result);
 }
 
 }  // namespace tenure
