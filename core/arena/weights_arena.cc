@@ -56,6 +56,9 @@ std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
     cached_ -= largest->first;
     if (largest->second.empty()) cache_.erase(largest);
   }
+  // Until they are destroyed, they are nobody else's room.
+  if (!claim.evicted.empty()) claim.spare = room + evicted - missing;
+  leaving_ += claim.spare;
   claimed_ += claim.bytes;
   return claim;
 }
@@ -83,6 +86,11 @@ std::vector<Segment> WeightsArena::TakeCachedBefore(Instant cutoff) {
     entry = queue.empty() ? cache_.erase(entry) : std::next(entry);
   }
   return taken;
+}
+
+void WeightsArena::Leave(Bytes size) {
+  claimed_ -= size;
+  leaving_ += size;
 }
 
 void WeightsArena::Left(Bytes size) {
