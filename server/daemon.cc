@@ -7,7 +7,6 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server_builder.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -21,18 +20,6 @@ constexpr size_t kMaxSessions = 4096;
 // How long calls in flight may end by themselves once everything else is drained.
 constexpr int64_t kLastCallsMs = 200;
 constexpr mode_t kSocketMode = 0660;
-
-// Sets the mode that new files get while it lives; the process's, so only while it starts.
-class ScopedUmask {
- public:
-  explicit ScopedUmask(mode_t mask) : before_(umask(mask)) {}
-  ~ScopedUmask() { umask(before_); }
-  ScopedUmask(const ScopedUmask&) = delete;
-  ScopedUmask& operator=(const ScopedUmask&) = delete;
-
- private:
-  const mode_t before_;
-};
 
 void LogDevices(const Store& store) {
   for (const auto& device : store.devices()) {
@@ -124,19 +111,13 @@ Status Daemon::ServeGrpc(const std::string& path) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  int listening = 0;
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &listening);
+  grpc_listener_.emplace(builder);
   builder.RegisterService(&*models_);
   builder.RegisterService(&*leases_);
   builder.RegisterService(&*admin_);
-  {
-    const ScopedUmask mask(static_cast<mode_t>(0777) & ~kSocketMode);
-    grpc_ = builder.BuildAndStart();
-  }
-  if (grpc_ == nullptr || listening == 0) {
-    return Error(Reason::kBackend, "cannot listen on the gRPC socket: " + path);
-  }
-  return absl::OkStatus();
+  grpc_ = builder.BuildAndStart();
+  if (grpc_ == nullptr) return Error(Reason::kBackend, "cannot start gRPC");
+  return grpc_listener_->Start(path, kSocketMode);
 }
 
 bool Daemon::Quiet() const {
@@ -157,6 +138,7 @@ void Daemon::Stop(Duration timeout) {
   handles_.Drain(timeout);
   while (!Quiet() && clock_.Now() - started < timeout) std::this_thread::sleep_for(kTickInterval);
 
+  grpc_listener_->Stop();
   grpc_->Shutdown(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(kLastCallsMs, GPR_TIMESPAN)));
   grpc_.reset();

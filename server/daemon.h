@@ -14,6 +14,7 @@
 #include "server/config.h"
 #include "server/daemon_lock.h"
 #include "server/gate.h"
+#include "server/grpc_listener.h"
 #include "server/handle_server.h"
 #include "server/lease_service.h"
 #include "server/metrics_server.h"
@@ -69,6 +70,7 @@ class Daemon {
   std::optional<Ticker> ticker_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<grpc::Server> grpc_;
+  std::optional<GrpcListener> grpc_listener_;
 };
 
 }  // namespace tenure

@@ -33,7 +33,18 @@ std::string Printable(const std::string& name) {
   return printable;
 }
 
+v1::DaemonPacket WelcomeTo(const HandleServerOptions& options) {
+  v1::DaemonPacket packet;
+  packet.mutable_welcome()->set_protocol_version(kProtocolVersion);
+  packet.mutable_welcome()->set_boot_id(options.boot_id);
+  return packet;
+}
+
 }  // namespace
+
+std::string WelcomeWithoutSession(const HandleServerOptions& options) {
+  return WelcomeTo(options).SerializeAsString();
+}
 
 HandleConnection::HandleConnection(const HandleSurroundings& surroundings, UniqueFd socket,
                                    HandlePeer peer)
@@ -112,11 +123,6 @@ void HandleConnection::Greet(const v1::ClientPacket& packet) {
       hello.instance().size() > kMaxNameBytes) {
     return Break("a first packet that is no good hello");
   }
-  v1::DaemonPacket reply;
-  v1::Welcome& welcome = *reply.mutable_welcome();
-  welcome.set_protocol_version(kProtocolVersion);
-  welcome.set_boot_id(surroundings_.options.boot_id);
-
   StatusOr<SessionRegistry::Opened> opened = absl::UnknownError("not asked");
   if (hello.protocol_version() == kProtocolVersion) {
     opened =
@@ -127,14 +133,15 @@ void HandleConnection::Greet(const v1::ClientPacket& packet) {
                                                           .pid = peer_.pid});
   }
   if (!opened.ok()) {
-    // A welcome without a session says that there is none to be had, and which version would.
-    (void)SendPacket(socket_.get(), reply.SerializeAsString(), {});
+    (void)SendPacket(socket_.get(), WelcomeWithoutSession(surroundings_.options), {});
     return Refuse(hello.protocol_version() == kProtocolVersion ? "too many sessions"
                                                                : "another protocol version");
   }
   session_ = opened->id;
   phase_ = Phase::kLive;
   give_up_ = kNever;
+  v1::DaemonPacket reply = WelcomeTo(surroundings_.options);
+  v1::Welcome& welcome = *reply.mutable_welcome();
   welcome.set_session_id(session_.value());
   welcome.set_token(opened->token);
   Set(*welcome.mutable_heartbeat_interval(), surroundings_.options.heartbeat_interval);

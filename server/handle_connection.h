@@ -27,6 +27,9 @@ struct HandleSurroundings {
   std::span<char> buffer;  // kMaxPacketBytes, for the packet at hand
 };
 
+// What a client hears for which there is no Session to be had.
+std::string WelcomeWithoutSession(const HandleServerOptions& options);
+
 // One client's connection and process, from accept to the proof of death: what the client may say
 // when, and what it is owed. It knows no event loop: whoever watches its fds calls an On function
 // for what happened, and then looks at what the connection wants. Thread-compatible.

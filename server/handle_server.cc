@@ -38,13 +38,15 @@ HandleServer::~HandleServer() { Stop(); }
 Status HandleServer::Start(Store& store, HandleServerOptions options) {
   TENURE_CHECK(!thread_.joinable());
   options_ = std::move(options);
+  no_session_ = WelcomeWithoutSession(options_);
   const auto refused = [this](std::string_view what) {
     inbox_.Close();
     listener_.reset();
     return Error(Reason::kBackend, "cannot serve the handle socket: " + std::string(what));
   };
-  TENURE_ASSIGN_OR_RETURN(HandleListener listener,
-                          HandleListener::Listen(options_.path, options_.mode, options_.group));
+  TENURE_ASSIGN_OR_RETURN(
+      SocketListener listener,
+      SocketListener::Listen(SocketKind::kPackets, options_.path, options_.mode, options_.group));
   listener_.emplace(std::move(listener));
   epoll_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return refused("epoll_create1");
@@ -123,18 +125,18 @@ void HandleServer::Dispatch(uint64_t key, uint32_t events) {
 
 void HandleServer::Accept() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    HandleListener::Acceptance acceptance = listener_->Accept();
+    SocketListener::Acceptance acceptance = listener_->Accept(no_session_);
     switch (acceptance.outcome) {
-      case HandleListener::Outcome::kAccepted:
+      case SocketListener::Outcome::kAccepted:
         Add(std::move(acceptance.socket));
         break;
-      case HandleListener::Outcome::kRefused:
+      case SocketListener::Outcome::kRefused:
         counters_.connections_refused.fetch_add(1, std::memory_order_relaxed);
         spdlog::warn("refused a connection: the daemon is out of file descriptors");
         break;
-      case HandleListener::Outcome::kStuck:
+      case SocketListener::Outcome::kStuck:
         return StopListeningUntil(After(clock_.Now(), kListenAgainAfter));
-      case HandleListener::Outcome::kNobody:
+      case SocketListener::Outcome::kNobody:
         return;
     }
   }
@@ -148,10 +150,12 @@ void HandleServer::Add(UniqueFd socket) {
   std::optional<HandlePeer> peer = IdentifyPeer(socket.get());
   const ConnectionId id = last_id_ + kFirstId;
   if (!peer.has_value() || !Watch(EPOLL_CTL_ADD, socket.get(), SocketKey(id), kSocketEvents)) {
+    (void)SendPacket(socket.get(), no_session_, {});
     counters_.connections_refused.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   if (peer->pidfd.valid() && !Watch(EPOLL_CTL_ADD, peer->pidfd.get(), PidfdKey(id), EPOLLIN)) {
+    (void)SendPacket(socket.get(), no_session_, {});
     counters_.connections_refused.fetch_add(1, std::memory_order_relaxed);
     Watch(EPOLL_CTL_DEL, socket.get(), SocketKey(id), 0);
     return;

@@ -17,9 +17,9 @@
 #include "core/store/store.h"
 #include "server/handle_connection.h"
 #include "server/handle_inbox.h"
-#include "server/handle_listener.h"
 #include "server/handle_options.h"
 #include "server/session_registry.h"
+#include "server/socket_listener.h"
 
 namespace tenure {
 
@@ -91,10 +91,11 @@ class HandleServer final : public SessionEvents {
   HandleInbox inbox_;
 
   HandleServerOptions options_;
+  std::string no_session_;  // what is said to whom there is no fd for
   std::thread thread_;
 
   // Of the serving thread alone while it runs.
-  std::optional<HandleListener> listener_;
+  std::optional<SocketListener> listener_;
   std::vector<char> buffer_;
   std::optional<HandleSurroundings> surroundings_;
   UniqueFd epoll_;

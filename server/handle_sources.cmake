@@ -2,9 +2,9 @@
 set(TENURE_HANDLE_SOURCES
   handle_connection.cc
   handle_inbox.cc
-  handle_listener.cc
   handle_outbound.cc
   handle_packet.cc
   handle_peer.cc
   handle_server.cc
-  session_registry.cc)
+  session_registry.cc
+  socket_listener.cc)

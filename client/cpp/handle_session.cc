@@ -40,9 +40,9 @@ absl::StatusOr<v1::Welcome> Greet(HandleSocket& socket, const std::string& path,
   hello.mutable_hello()->set_protocol_version(kProtocolVersion);
   hello.mutable_hello()->set_program(program);
   hello.mutable_hello()->set_instance(instance);
+  // Whoever has no room may say so, and hang up, before the hello.
   const absl::StatusOr<bool> sent = socket.Send(hello.SerializeAsString());
-  if (!sent.ok()) return sent.status();
-  while (*sent && Readable(socket, deadline)) {
+  while (sent.value_or(true) && Readable(socket, deadline)) {
     absl::StatusOr<std::optional<ReceivedPacket>> packet = socket.Receive();
     if (!packet.ok()) return packet.status();
     if (!*packet) continue;

@@ -87,7 +87,9 @@ absl::StatusOr<std::optional<ReceivedPacket>> HandleSocket::Receive() {
   ssize_t received = 0;
   do {
     received = recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  } while (received < 0 && errno == EINTR);
+    // A reset is said once when the daemon hung up without having read everything; what it sent
+    // before can still be received.
+  } while (received < 0 && (errno == EINTR || errno == ECONNRESET));
   if (received < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
     return Gone("the connection to the daemon broke: " + TextOf(errno));

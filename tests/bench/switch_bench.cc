@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <exception>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,18 +15,16 @@
 
 #include <CLI/CLI.hpp>
 
-#include "client/cpp/handle_session.h"
-#include "client/cpp/rpc.h"
 #include "tenure/client.h"
 #include "tests/bench/baselines.h"
 #include "tests/bench/bench_model.h"
+#include "tests/bench/empty_call.h"
 #include "tests/bench/samples.h"
 #include "tests/e2e/tenured.h"
 
 namespace tenure::bench {
 namespace {
 
-using client::Deadline;
 using client::LoadResult;
 using client::Retention;
 using client::Reuse;
@@ -35,31 +32,6 @@ using client::Reuse;
 constexpr auto kPatience = std::chrono::seconds(30);
 // How often a round measures what takes microseconds.
 constexpr int kCallsPerRound = 5;
-
-// A session beside the library's, for the emptiest call there is: RenewLeases of nothing, with the
-// same metadata as any.
-class EmptyCall {
- public:
-  explicit EmptyCall(const std::string& directory) {
-    auto session = client::HandleSession::Open(directory + "/handle.sock", "switch-bench", "empty",
-                                               Deadline(kPatience));
-    if (!session.ok()) throw std::runtime_error(session.status().ToString());
-    session_ = *std::move(session);
-    rpc_ = std::make_unique<client::Rpc>(directory, session_->boot_id(), session_->token());
-  }
-
-  void Do() const {
-    v1::RenewLeasesResponse response;
-    const absl::Status status =
-        rpc_->Call(rpc_->leases(), &v1::LeaseService::Stub::RenewLeases, v1::RenewLeasesRequest(),
-                   &response, Deadline(kPatience));
-    if (!status.ok()) throw std::runtime_error(status.ToString());
-  }
-
- private:
-  std::unique_ptr<client::HandleSession> session_;
-  std::unique_ptr<client::Rpc> rpc_;
-};
 
 class SwitchBench {
  public:
@@ -215,7 +187,7 @@ class SwitchBench {
 
   Tenured daemon_{{.capacity = "4GiB", .segment_size = "64MiB", .cache_ttl = "0s"}};
   const Client client_ = daemon_.Connect("switch-bench");
-  const EmptyCall empty_call_{daemon_.directory()};
+  const EmptyCall empty_call_{daemon_.directory(), "switch-bench"};
   const std::vector<TensorSpec> specs_;
   const BenchModel a_;
   const BenchModel b_;

@@ -97,6 +97,17 @@ TEST(HandleSocketTest, TheEndOfTheConnectionIsToldOnBothWays) {
   EXPECT_EQ(ErrorReason(pair.client.Send("x").status()), "DAEMON_GONE");
 }
 
+TEST(HandleSocketTest, LastWordsAreHeardThoughTheDaemonDidNotHearOurs) {
+  Pair pair = Connected();
+  ASSERT_TRUE(*pair.client.Send("never read"));
+  ASSERT_EQ(send(pair.daemon.get(), "last", 4, 0), 4);
+  pair.daemon.Reset();
+  const auto packet = pair.client.Receive();
+  ASSERT_TRUE(packet.ok()) << packet.status();
+  EXPECT_EQ((**packet).bytes, "last");
+  EXPECT_EQ(ErrorReason(pair.client.Receive().status()), "DAEMON_GONE");
+}
+
 TEST(HandleSocketTest, ADaemonThatDoesNotReadMakesPacketsWait) {
   Pair pair = Connected();
   const std::string packet(HandleSocket::kMaxPacket, 'x');

@@ -37,4 +37,6 @@ void LeaseHolder::Pause() {
   waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED);
 }
 
+void LeaseHolder::Resume() { kill(pid_, SIGCONT); }
+
 }  // namespace tenure

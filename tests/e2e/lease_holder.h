@@ -28,8 +28,11 @@ class LeaseHolder {
 
   // SIGKILL, and waits for its end.
   void Kill();
-  // SIGSTOP.
+  // SIGSTOP and SIGCONT.
   void Pause();
+  void Resume();
+  // What it has said, "ready" first.
+  std::string Out() const { return process_->Out(); }
 
  private:
   const TempDir temp_;

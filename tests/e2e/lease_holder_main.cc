@@ -4,13 +4,20 @@
 //   hold     nothing else
 //   fork     a child, whose process id follows "ready", has inherited the connection
 //   hang-up  the connection is closed, the memory stays mapped
+//   more     leases the model once more, and says so, each time that SIGUSR1 comes
+//   verify   compares what is mapped, again and again, with what it was at first; once the lease is
+//            lost it says "lost REASON", or "wrong", then what came of a release and of a new lease
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <iostream>
+#include <signal.h>
 #include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tenure/client.h"
@@ -29,19 +36,56 @@ std::vector<int> ConnectionsTo(const std::string& path) {
   return found;
 }
 
+std::string Outcome(const absl::Status& status) {
+  return status.ok() ? "ok" : tenure::ErrorReason(status);
+}
+
+void Verify(const tenure::Client& client, const std::string& name, tenure::WeightLease lease) {
+  const std::vector<std::byte> first(lease.base(), lease.base() + lease.size_bytes());
+  const auto same = [&first](const tenure::WeightLease& each) {
+    return std::equal(first.begin(), first.end(), each.base());
+  };
+  bool right = same(lease);
+  std::cout << "ready" << std::endl;
+  while (lease.valid()) right = same(lease) && right;
+  right = same(lease) && right;
+  std::cout << (right ? "lost " + lease.lost_reason() : "wrong") << std::endl;
+  std::cout << "release " << Outcome(lease.Release()) << std::endl;
+  const auto again = client.Acquire({.name = name});
+  const bool right_again = !again.ok() || same(*again);
+  std::cout << (right_again ? "again " + Outcome(again.status()) : "wrong") << std::endl;
+}
+
+[[noreturn]] void LeaseMore(const tenure::Client& client, const std::string& name,
+                            const sigset_t& signals) {
+  std::vector<tenure::WeightLease> leases;
+  std::cout << "ready" << std::endl;
+  while (true) {
+    int received = 0;
+    sigwait(&signals, &received);
+    auto lease = client.Acquire({.name = name});
+    std::cout << "more " << Outcome(lease.status()) << std::endl;
+    if (lease.ok()) leases.push_back(*std::move(lease));
+  }
+}
+
 int Run(const std::vector<std::string>& arguments) {
   const std::string& directory = arguments[0];
   const std::string& mode = arguments[4];
+  // Blocked before any thread exists.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   auto client = tenure::Client::Connect({.directory = directory, .program = "lease-holder"});
   if (!client.ok()) {
     std::cerr << client.status() << std::endl;
     return 1;
   }
-  const auto loaded =
-      client->Load({.name = arguments[1],
-                    .path = arguments[2],
-                    .acquire = true,
-                    .lease_ttl = std::chrono::milliseconds(std::stoi(arguments[3]))});
+  auto loaded = client->Load({.name = arguments[1],
+                              .path = arguments[2],
+                              .acquire = true,
+                              .lease_ttl = std::chrono::milliseconds(std::stoi(arguments[3]))});
   if (!loaded.ok()) {
     std::cerr << loaded.status() << std::endl;
     return 1;
@@ -53,6 +97,10 @@ int Run(const std::vector<std::string>& arguments) {
   } else if (mode == "hang-up") {
     for (const int fd : ConnectionsTo(directory + "/handle.sock")) shutdown(fd, SHUT_RDWR);
     std::cout << "ready" << std::endl;
+  } else if (mode == "more") {
+    LeaseMore(*client, arguments[1], signals);
+  } else if (mode == "verify") {
+    Verify(*client, arguments[1], *std::move(loaded->lease));
   } else {
     std::cout << "ready" << std::endl;
   }

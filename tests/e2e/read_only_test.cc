@@ -10,32 +10,21 @@
 #include <unistd.h>
 #include <vector>
 
-#include "client/cpp/rpc.h"
 #include "core/base/unique_fd.h"
 #include "tenure/client.h"
 #include "tests/e2e/models.h"
 #include "tests/e2e/tenured.h"
-#include "tests/server/handle_client.h"
+#include "tests/e2e/wire_client.h"
 
 namespace tenure {
 namespace {
-
-constexpr auto kPatience = std::chrono::seconds(30);
 
 // A client that keeps the fds instead of only mapping them.
 class ReadOnlyTest : public ::testing::Test {
  protected:
   ReadOnlyTest() {
     own_ = LoadAndLease(client_, "a", a_);
-    const v1::Welcome welcome = handle_.Join();
-    client::Rpc rpc(daemon_.directory(), welcome.boot_id(), welcome.token());
-    v1::AcquireWeightsRequest request;
-    request.set_name("a");
-    v1::AcquireWeightsResponse response;
-    const absl::Status status = rpc.Call(rpc.leases(), &v1::LeaseService::Stub::AcquireWeights,
-                                         request, &response, client::Deadline(kPatience));
-    if (!status.ok()) throw std::runtime_error(status.ToString());
-    handle_.FetchAll(LeaseId(response.lease().lease_id()), fds_);
+    wire_.Fetch(wire_.Acquire("a"), fds_);
   }
 
   static size_t SizeOf(const UniqueFd& fd) {
@@ -58,7 +47,7 @@ class ReadOnlyTest : public ::testing::Test {
   const Client client_ = daemon_.Connect();
   const ModelFile a_ = WriteModel(daemon_, "a", {.target = MiB(12)}, 1);
   std::optional<WeightLease> own_;
-  HandleClient handle_{daemon_.directory() + "/handle.sock"};
+  WireClient wire_{daemon_.directory()};
   std::vector<UniqueFd> fds_;
 };
 
@@ -73,6 +62,7 @@ TEST_F(ReadOnlyTest, WeightsCanBeMappedForReadingOnly) {
     void* const base = mmap(nullptr, SizeOf(fd), PROT_READ, MAP_SHARED, fd.get(), 0);
     ASSERT_NE(base, MAP_FAILED);
     EXPECT_NE(mprotect(base, SizeOf(fd), PROT_READ | PROT_WRITE), 0);
+    EXPECT_NE(madvise(base, SizeOf(fd), MADV_REMOVE), 0);
     if (seen < own_->size_bytes()) {
       const size_t same = std::min<size_t>(SizeOf(fd), own_->size_bytes() - seen);
       EXPECT_EQ(memcmp(base, own_->base() + seen, same), 0);
@@ -103,6 +93,9 @@ TEST_F(ReadOnlyTest, NoWayOfOpeningWeightsAnewMakesThemWritable) {
     EXPECT_NE(ftruncate(fd->get(), size + 4096), 0);
     EXPECT_NE(fallocate(fd->get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
     EXPECT_NE(fallocate(fd->get(), FALLOC_FL_ZERO_RANGE, 0, 4096), 0);
+    // No seal can be added, of which some would keep the daemon itself out.
+    EXPECT_NE(fcntl(fd->get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+    EXPECT_NE(fcntl(fd->get(), F_ADD_SEALS, F_SEAL_SEAL), 0);
     EXPECT_EQ(static_cast<off_t>(SizeOf(*fd)), size);
   }
   EXPECT_TRUE(own_->valid());

@@ -68,6 +68,14 @@ void Tenured::Kill() {
   process_->Wait();
 }
 
+void Tenured::Pause() {
+  kill(pid(), SIGSTOP);
+  siginfo_t stopped{};
+  waitid(P_PID, static_cast<id_t>(pid()), &stopped, WSTOPPED);
+}
+
+void Tenured::Resume() { kill(pid(), SIGCONT); }
+
 Client Tenured::Connect(const std::string& program) const {
   absl::StatusOr<Client> client = Client::Connect({.directory = directory_, .program = program});
   if (!client.ok()) throw std::runtime_error(client.status().ToString() + "\n" + Log());

@@ -47,6 +47,9 @@ class Tenured {
 
   // SIGKILL, and waits for its end.
   void Kill();
+  // SIGSTOP and SIGCONT.
+  void Pause();
+  void Resume();
   // Starts it anew in the same directory after Kill.
   void Start();
 

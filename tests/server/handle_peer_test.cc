@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "server/handle_listener.h"
+#include "server/socket_listener.h"
 #include "tests/server/handle_client.h"
 #include "tests/support/temp_dir.h"
 
@@ -21,10 +21,11 @@ bool Readable(const UniqueFd& fd, int wait_ms) {
 TEST(PeerTest, IsWhoConnected) {
   const TempDir directory;
   const std::string path = directory / "handle.sock";
-  StatusOr<HandleListener> listener = HandleListener::Listen(path, 0600, std::nullopt);
+  StatusOr<SocketListener> listener =
+      SocketListener::Listen(SocketKind::kPackets, path, 0600, std::nullopt);
   ASSERT_TRUE(listener.ok()) << listener.status();
   const HandleClient client(path);
-  const HandleListener::Acceptance accepted = listener->Accept();
+  const SocketListener::Acceptance accepted = listener->Accept();
   const std::optional<HandlePeer> peer = IdentifyPeer(accepted.socket.get());
   ASSERT_TRUE(peer.has_value());
   EXPECT_EQ(peer->uid, geteuid());
@@ -37,14 +38,15 @@ TEST(PeerTest, IsWhoConnected) {
 TEST(PeerTest, ThePidfdTellsTheEndOfTheProcess) {
   const TempDir directory;
   const std::string path = directory / "handle.sock";
-  StatusOr<HandleListener> listener = HandleListener::Listen(path, 0600, std::nullopt);
+  StatusOr<SocketListener> listener =
+      SocketListener::Listen(SocketKind::kPackets, path, 0600, std::nullopt);
   ASSERT_TRUE(listener.ok()) << listener.status();
   const pid_t child = fork();
   if (child == 0) {
     const HandleClient client(path);
     while (true) pause();
   }
-  HandleListener::Acceptance accepted{.outcome = HandleListener::Outcome::kNobody, .socket = {}};
+  SocketListener::Acceptance accepted{.outcome = SocketListener::Outcome::kNobody, .socket = {}};
   ASSERT_TRUE(Eventually([&] {
     accepted = listener->Accept();
     return accepted.socket.valid();
@@ -73,8 +75,9 @@ TEST(PeerTest, AClientOutsideOurPidNamespaceHasNoPidAndIsWatchedAllTheSame) {
     }
     const pid_t inner = fork();  // the first process in the namespace
     if (inner == 0) {
-      StatusOr<HandleListener> listener = HandleListener::Listen(path, 0600, std::nullopt);
-      HandleListener::Acceptance accepted{.outcome = HandleListener::Outcome::kNobody,
+      StatusOr<SocketListener> listener =
+          SocketListener::Listen(SocketKind::kPackets, path, 0600, std::nullopt);
+      SocketListener::Acceptance accepted{.outcome = SocketListener::Outcome::kNobody,
                                           .socket = {}};
       if (!listener.ok() || !Eventually([&] {
             accepted = listener->Accept();

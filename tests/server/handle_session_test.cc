@@ -271,7 +271,7 @@ TEST_F(HandleSessionTest, WhatIsPostedAfterStopIsDropped) {
 }
 
 // Field case 17: out of fds the daemon refuses, and recovers.
-TEST_F(HandleSessionTest, WithoutFdsNewcomersAreHungUpOnAndTheOthersServed) {
+TEST_F(HandleSessionTest, WithoutFdsNewcomersAreRefusedAndTheOthersServed) {
   Start();
   Load("m", 2);
   HandleClient served = Connect();
@@ -289,7 +289,10 @@ TEST_F(HandleSessionTest, WithoutFdsNewcomersAreHungUpOnAndTheOthersServed) {
     hoard.pop_back();
     hoard.pop_back();  // for the newcomer's own end
     HandleClient newcomer = Connect();
-    newcomer.SayHello();
+    const std::optional<HandleClient::Heard> refusal = newcomer.Hear();
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_EQ(refusal->packet.welcome().boot_id(), options_.boot_id);
+    EXPECT_EQ(refusal->packet.welcome().session_id(), 0U);
     EXPECT_TRUE(newcomer.HearsTheEnd());
     EXPECT_TRUE(served.IsServed());
   }

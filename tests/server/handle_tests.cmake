@@ -2,7 +2,6 @@ tenure_test(tenure_handle_test
   SOURCES
     handle_connection_test.cc
     handle_death_test.cc
-    handle_listener_test.cc
     handle_outbound_test.cc
     handle_packet_test.cc
     handle_peer_test.cc
@@ -10,5 +9,6 @@ tenure_test(tenure_handle_test
     handle_share_test.cc
     handle_stress_test.cc
     session_registry_test.cc
+    socket_listener_test.cc
   LIBS tenure_server tenure_test_support spdlog::spdlog
   LABELS tsan)

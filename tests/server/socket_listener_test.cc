@@ -1,4 +1,4 @@
-#include "server/handle_listener.h"
+#include "server/socket_listener.h"
 
 #include <fcntl.h>
 #include <filesystem>
@@ -15,11 +15,13 @@
 namespace tenure {
 namespace {
 
-using Outcome = HandleListener::Outcome;
+using Outcome = SocketListener::Outcome;
 
 class ListenerTest : public ::testing::Test {
  protected:
-  StatusOr<HandleListener> Listen() { return HandleListener::Listen(path_, 0600, std::nullopt); }
+  StatusOr<SocketListener> Listen() {
+    return SocketListener::Listen(SocketKind::kPackets, path_, 0600, std::nullopt);
+  }
 
   TempDir directory_;
   const std::string path_ = directory_ / "handle.sock";
@@ -27,7 +29,8 @@ class ListenerTest : public ::testing::Test {
 
 TEST_F(ListenerTest, TheSocketHasItsModeWhateverTheUmask) {
   const mode_t before = umask(0077);
-  const StatusOr<HandleListener> listener = HandleListener::Listen(path_, 0666, getgid());
+  const StatusOr<SocketListener> listener =
+      SocketListener::Listen(SocketKind::kPackets, path_, 0666, getgid());
   umask(before);
   ASSERT_TRUE(listener.ok()) << listener.status();
   struct stat state {};
@@ -49,7 +52,7 @@ TEST_F(ListenerTest, ReplacesASocketThatADeadDaemonLeft) {
     const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
     ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   }
-  StatusOr<HandleListener> listener = Listen();
+  StatusOr<SocketListener> listener = Listen();
   ASSERT_TRUE(listener.ok()) << listener.status();
   const HandleClient client(path_);
   EXPECT_EQ(listener->Accept().outcome, Outcome::kAccepted);
@@ -67,14 +70,17 @@ TEST_F(ListenerTest, LeavesAloneWhatIsNoSocket) {
 
 TEST_F(ListenerTest, RefusesAPathThatIsTooLongOrMissing) {
   const std::string path = "/" + std::string(107, 'x');
-  EXPECT_TRUE(HasReason(HandleListener::Listen(path, 0600, {}).status(), Reason::kInvalidRequest));
-  EXPECT_TRUE(HasReason(HandleListener::Listen("", 0600, {}).status(), Reason::kInvalidRequest));
-  EXPECT_TRUE(HasReason(HandleListener::Listen(directory_ / "no/where", 0600, {}).status(),
-                        Reason::kBackend));
+  EXPECT_TRUE(HasReason(SocketListener::Listen(SocketKind::kPackets, path, 0600, {}).status(),
+                        Reason::kInvalidRequest));
+  EXPECT_TRUE(HasReason(SocketListener::Listen(SocketKind::kPackets, "", 0600, {}).status(),
+                        Reason::kInvalidRequest));
+  EXPECT_TRUE(HasReason(
+      SocketListener::Listen(SocketKind::kPackets, directory_ / "no/where", 0600, {}).status(),
+      Reason::kBackend));
 }
 
 TEST_F(ListenerTest, OutOfFdsItHangsUpOnTheFirstInLineAndGoesOn) {
-  StatusOr<HandleListener> listener = Listen();
+  StatusOr<SocketListener> listener = Listen();
   ASSERT_TRUE(listener.ok()) << listener.status();
   HandleClient refused(path_);
   HandleClient later(path_);

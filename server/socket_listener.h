@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 
 #include "core/base/status.h"
@@ -9,18 +10,19 @@
 
 namespace tenure {
 
-// The listening SOCK_SEQPACKET socket at a path. The destructor removes the path. Move-only,
-// thread-compatible.
-class HandleListener {
+enum class SocketKind { kPackets, kStream };
+
+// A listening Unix socket at a path. The destructor removes the path. Move-only, thread-compatible.
+class SocketListener {
  public:
   // Nobody can connect before mode and group are set. A socket that is at `path` already is
   // replaced: the caller knows that nobody listens there. INVALID_REQUEST for a path that is too
   // long or names something that is no socket, BACKEND for what the machine refuses.
-  static StatusOr<HandleListener> Listen(const std::string& path, mode_t mode,
+  static StatusOr<SocketListener> Listen(SocketKind kind, const std::string& path, mode_t mode,
                                          std::optional<gid_t> group);
-  HandleListener(HandleListener&&) = default;
-  HandleListener& operator=(HandleListener&&) = delete;
-  ~HandleListener();
+  SocketListener(SocketListener&&) = default;
+  SocketListener& operator=(SocketListener&&) = delete;
+  ~SocketListener();
 
   int fd() const { return socket_.get(); }
 
@@ -34,10 +36,11 @@ class HandleListener {
     Outcome outcome;
     UniqueFd socket;
   };
-  Acceptance Accept();
+  // Whoever is refused hears `last_words` first.
+  Acceptance Accept(std::string_view last_words = {});
 
  private:
-  HandleListener(std::string path, UniqueFd socket);
+  SocketListener(std::string path, UniqueFd socket);
   UniqueFd AcceptOne();
 
   std::string path_;

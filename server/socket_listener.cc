@@ -1,4 +1,4 @@
-#include "server/handle_listener.h"
+#include "server/socket_listener.h"
 
 #include <absl/strings/str_cat.h>
 #include <errno.h>
@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "server/handle_packet.h"
+
 namespace tenure {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr int kBacklog = 128;
 
 Status Refused(const char* call, const std::string& path) {
   return Error(Reason::kBackend,
-               absl::StrCat("cannot open the handle socket: ", call, ": ", path, ": ",
+               absl::StrCat("cannot open the socket: ", call, ": ", path, ": ",
                             std::generic_category().message(errno)),
                {{"path", path}});
 }
@@ -27,8 +29,8 @@ UniqueFd OpenSpare() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
 
 }  // namespace
 
-StatusOr<HandleListener> HandleListener::Listen(const std::string& path, mode_t mode,
-                                                std::optional<gid_t> group) {
+StatusOr<SocketListener> SocketListener::Listen(SocketKind kind, const std::string& path,
+                                                mode_t mode, std::optional<gid_t> group) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
@@ -51,12 +53,13 @@ StatusOr<HandleListener> HandleListener::Listen(const std::string& path, mode_t 
     return Refused("lstat", path);
   }
 
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int type = kind == SocketKind::kStream ? SOCK_STREAM : SOCK_SEQPACKET;
+  UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return Refused("socket", path);
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return Refused("bind", path);
   }
-  HandleListener listener(path, std::move(socket));
+  SocketListener listener(path, std::move(socket));
   if (group.has_value() && chown(path.c_str(), static_cast<uid_t>(-1), *group) != 0) {
     return Refused("chown", path);
   }
@@ -65,18 +68,18 @@ StatusOr<HandleListener> HandleListener::Listen(const std::string& path, mode_t 
   return listener;
 }
 
-HandleListener::HandleListener(std::string path, UniqueFd socket)
+SocketListener::SocketListener(std::string path, UniqueFd socket)
     : path_(std::move(path)), socket_(std::move(socket)), spare_(OpenSpare()) {}
 
-HandleListener::~HandleListener() {
+SocketListener::~SocketListener() {
   if (socket_.valid()) unlink(path_.c_str());
 }
 
-UniqueFd HandleListener::AcceptOne() {
+UniqueFd SocketListener::AcceptOne() {
   return UniqueFd(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-HandleListener::Acceptance HandleListener::Accept() {
+SocketListener::Acceptance SocketListener::Accept(std::string_view last_words) {
   UniqueFd accepted = AcceptOne();
   if (accepted.valid()) return {.outcome = Outcome::kAccepted, .socket = std::move(accepted)};
   if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) {
@@ -88,6 +91,7 @@ HandleListener::Acceptance HandleListener::Accept() {
   accepted = AcceptOne();
   const bool nobody = !accepted.valid() && errno == EAGAIN;
   const bool refused = accepted.valid();
+  if (refused && !last_words.empty()) (void)SendPacket(accepted.get(), last_words, {});
   accepted.Reset();
   spare_ = OpenSpare();
   if (nobody) return {.outcome = Outcome::kNobody, .socket = {}};
