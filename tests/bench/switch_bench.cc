@@ -41,8 +41,9 @@ constexpr int kCallsPerRound = 5;
 class EmptyCall {
  public:
   explicit EmptyCall(const std::string& directory) {
-    auto session = client::HandleSession::Open(directory + "/handle.sock", "switch-bench", "empty",
-                                               Deadline(kPatience));
+    auto session =
+        client::HandleSession::Open(directory + "/handle.sock", "switch-bench", "empty",
+                                    Deadline(kPatience), std::make_shared<client::Survivors>());
     if (!session.ok()) throw std::runtime_error(session.status().ToString());
     session_ = *std::move(session);
     rpc_ = std::make_unique<client::Rpc>(directory, session_->boot_id(), session_->token());
