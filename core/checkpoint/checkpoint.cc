@@ -70,10 +70,6 @@ StatusOr<std::string> ReadIndex(const ReadableFile& file) {
   return text;
 }
 
-Status WithIndexPath(const Status& status, const std::string& path) {
-  return RefuseFile(absl::StrCat(std::string(status.message()), ", index"), path);
-}
-
 // Opens what the index names and nothing else in the directory.
 StatusOr<OpenCheckpoint> OpenIndexed(FileLayer& files, const std::string& directory,
                                      const std::string& root) {
@@ -83,7 +79,7 @@ StatusOr<OpenCheckpoint> OpenIndexed(FileLayer& files, const std::string& direct
   checkpoint.path = index->path();
   TENURE_ASSIGN_OR_RETURN(checkpoint.index, ReadIndex(*index));
   const StatusOr<WeightMap> weight_map = ParseShardIndex(checkpoint.index);
-  if (!weight_map.ok()) return WithIndexPath(weight_map.status(), checkpoint.path);
+  if (!weight_map.ok()) return InFile(weight_map.status(), checkpoint.path);
   const std::vector<std::string> names = ShardNames(*weight_map);
   if (names.size() > kMaxShards) {
     return RefuseFile(absl::StrCat("the index names more than ", kMaxShards, " shards"),
@@ -220,7 +216,7 @@ StatusOr<std::vector<TensorSource>> ParseTensors(const OpenCheckpoint& checkpoin
     for (HeaderEntry& entry : entries) {
       if (index.has_value()) {
         const StatusOr<bool> takes = index->Takes(entry.spec.name, i);
-        if (!takes.ok()) return WithIndexPath(takes.status(), checkpoint.shards[i].file->path());
+        if (!takes.ok()) return InFile(takes.status(), checkpoint.shards[i].file->path());
         if (!*takes) continue;
       }
       tensors.push_back({.spec = std::move(entry.spec), .shard = i, .range = entry.range});
@@ -228,7 +224,7 @@ StatusOr<std::vector<TensorSource>> ParseTensors(const OpenCheckpoint& checkpoin
   }
   if (index.has_value()) {
     const Status complete = index->CheckComplete();
-    if (!complete.ok()) return WithIndexPath(complete, checkpoint.path);
+    if (!complete.ok()) return InFile(complete, checkpoint.path);
   }
   return tensors;
 }

@@ -4,6 +4,7 @@
 // events, never into a tree, so memory stays proportional to what the reader keeps.
 
 #include <absl/strings/str_cat.h>
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -74,12 +75,36 @@ class JsonEvents {
   int nesting_ = 0;  // objects and arrays open inside the value being skipped
 };
 
-// Runs `reader` over `text`. OK if all of it is one JSON value that the reader accepts.
+// `text` with spaces for the line ends and tabs between its tokens. Those within strings stay: they
+// are errors.
+inline std::string WithoutLineEnds(std::string_view text) {
+  std::string spaced(text);
+  bool in_string = false;
+  for (size_t i = 0; i < spaced.size(); ++i) {
+    const char c = spaced[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\') ++i;
+    if (!in_string && (c == '\n' || c == '\r' || c == '\t')) spaced[i] = ' ';
+  }
+  return spaced;
+}
+
+// Runs `reader` over `text`. OK if all of it is one JSON value that the reader accepts. Memory
+// beside the reader's own is proportional to the text.
 template <typename Reader>
 Status ReadJson(std::string_view text, Reader& reader) {
   // nlohmann takes a zero byte for the end of the text and would not see what follows.
   if (text.find('\0') != std::string_view::npos) {
     return Error(Reason::kInvalidCheckpoint, "not JSON: a zero byte");
+  }
+  // Before an error, nlohmann writes down what it has read since the last string or number, eight
+  // characters for each that is no printable one.
+  constexpr std::string_view kLineEnds = "\n\r\t";
+  const auto has = [text](char c) { return text.find(c) != std::string_view::npos; };
+  std::string spaced;
+  if (std::any_of(kLineEnds.begin(), kLineEnds.end(), has)) {
+    spaced = WithoutLineEnds(text);
+    text = spaced;
   }
   if (!nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &reader)) {
     return reader.error();

@@ -3,6 +3,8 @@
 #include <absl/strings/str_cat.h>
 #include <algorithm>
 
+#include "core/base/check.h"
+
 namespace tenure {
 namespace {
 
@@ -44,6 +46,15 @@ Status RefuseTensor(std::string_view what, std::string_view tensor) {
 Status RefuseFile(std::string_view what, const std::string& path) {
   return Error(Reason::kInvalidCheckpoint, absl::StrCat(std::string(what), ": ", path),
                {{"path", path}});
+}
+
+Status InFile(const Status& refusal, const std::string& path) {
+  const bool unsupported = HasReason(refusal, Reason::kUnsupportedDtype);
+  TENURE_CHECK(unsupported || HasReason(refusal, Reason::kInvalidCheckpoint));
+  ErrorValues values = DetailOf(refusal)->values;
+  values.emplace_back("path", path);
+  return Error(unsupported ? Reason::kUnsupportedDtype : Reason::kInvalidCheckpoint,
+               absl::StrCat(std::string(refusal.message()), ", file: ", path), values);
 }
 
 }  // namespace tenure

@@ -22,4 +22,8 @@ std::string ShownNames(const std::vector<std::string>& names);
 Status RefuseTensor(std::string_view what, std::string_view tensor);
 Status RefuseFile(std::string_view what, const std::string& path);
 
+// The refusal of something in a file: `refusal`, with the path at the end of its message and among
+// its values. REQUIRES: INVALID_CHECKPOINT or UNSUPPORTED_DTYPE.
+Status InFile(const Status& refusal, const std::string& path);
+
 }  // namespace tenure

@@ -10,6 +10,7 @@ namespace tenure {
 namespace {
 
 constexpr size_t kMaxNameBytes = 4096;
+constexpr size_t kMaxExtents = 256;
 
 class HeaderReader : public JsonEvents<HeaderReader> {
  public:
@@ -77,6 +78,8 @@ class HeaderReader : public JsonEvents<HeaderReader> {
 
   bool OnUnsigned(uint64_t value) {
     if (state_ == State::kExtents) {
+      if (entry_.spec.shape.size() == kMaxExtents)
+        return Refuse(RefuseTensor("shape of over 256 extents in tensor", name()));
       entry_.spec.shape.push_back(value);
       return true;
     }

@@ -21,9 +21,10 @@ struct HeaderEntry {
 // the format section of the safetensors README; the reference is safetensors 0.8. As there, other
 // fields of an entry are ignored and metadata may be null; otherwise it must map strings to
 // strings. Stricter than there: the text begins with '{', no key is there twice, no name is longer
-// than 4096 bytes, an entry is an object. The tensors must cover the payload of `payload` bytes
-// without hole or overlap. Memory is proportional to the text. Errors as in ParseTensors; messages
-// name the tensor, not the file.
+// than 4096 bytes and no shape than 256 extents, so that a list of tensors can be sent in pieces;
+// an entry is an object. The tensors must cover the payload of `payload` bytes without hole or
+// overlap. Memory is proportional to the text. Errors as in ParseTensors; messages name the tensor,
+// not the file.
 StatusOr<std::vector<HeaderEntry>> ParseSafetensorsHeader(std::string_view json, Bytes payload);
 
 }  // namespace tenure

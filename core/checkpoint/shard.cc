@@ -88,18 +88,7 @@ StatusOr<Shard> ReadShard(std::unique_ptr<ReadableFile> file, Bytes header_room)
 StatusOr<std::vector<HeaderEntry>> ParseShard(const Shard& shard) {
   StatusOr<std::vector<HeaderEntry>> entries =
       ParseSafetensorsHeader(shard.header, shard.stat.size - shard.payload_begin);
-  if (!entries.ok()) {
-    const std::optional<ErrorDetail> detail = DetailOf(entries.status());
-    ErrorValues values = detail.has_value() ? detail->values : ErrorValues();
-    values.emplace_back("path", shard.file->path());
-    const Reason reason = HasReason(entries.status(), Reason::kUnsupportedDtype)
-                              ? Reason::kUnsupportedDtype
-                              : Reason::kInvalidCheckpoint;
-    return Error(
-        reason,
-        absl::StrCat(std::string(entries.status().message()), ", file: ", shard.file->path()),
-        values);
-  }
+  if (!entries.ok()) return InFile(entries.status(), shard.file->path());
   for (HeaderEntry& entry : *entries) {
     entry.range =
         Range(shard.payload_begin + entry.range.begin(), shard.payload_begin + entry.range.end());

@@ -1,8 +1,5 @@
 #include "core/checkpoint/checkpoint.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "tests/core/checkpoint/model_files.h"
 
 namespace tenure {
@@ -14,10 +11,6 @@ class CheckpointTest : public ModelFiles {
     const auto checkpoint = Open(relative);
     EXPECT_TRUE(checkpoint.ok()) << checkpoint.status();
     return checkpoint.ok() ? checkpoint->content : ContentId();
-  }
-  static void SetMtime(const std::string& path, int64_t nanoseconds) {
-    const timespec times[2] = {{0, UTIME_OMIT}, {1'700'000'000, nanoseconds}};
-    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
   }
 };
 
@@ -127,93 +120,6 @@ TEST_F(CheckpointTest, ContentChangesWithInodeSizeTimeAndHeader) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) + 1);
   SetMtime(path, 1);
   EXPECT_NE(ContentOf("a"), content) << "another size";
-}
-
-TEST_F(CheckpointTest, AFileLeftAloneIsUnchanged) {
-  WriteTensors("a", {"x"});
-  const auto checkpoint = Open("a");
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  EXPECT_TRUE(CheckUnchanged(*checkpoint).ok());
-}
-
-// Field case 32.
-TEST_F(CheckpointTest, ATruncatedOrRewrittenFileIsChanged) {
-  const std::string path = WriteTensors("a", {"x", "y"});
-  SetMtime(path, 1);
-  const auto checkpoint = Open("a");
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-  ExpectRefused(CheckUnchanged(*checkpoint), Reason::kFileChanged, path);
-
-  WriteTensors("a", {"x", "y"});
-  ExpectRefused(CheckUnchanged(*checkpoint), Reason::kFileChanged, path);
-}
-
-// Field case 32.
-TEST_F(CheckpointTest, AFileReplacedOrRemovedByNameIsStillTheOneThatWasOpened) {
-  const std::string path = WriteTensors("a", {"x"});
-  const auto checkpoint = Open("a");
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  std::filesystem::rename(WriteTensors("b", {"other", "tensors"}), path);
-  EXPECT_TRUE(CheckUnchanged(*checkpoint).ok());
-  std::filesystem::remove(path);
-  EXPECT_TRUE(CheckUnchanged(*checkpoint).ok());
-  EXPECT_EQ(ParseTensors(*checkpoint)->front().spec.name, "x");
-}
-
-// Passes reads on until told to fail.
-class FailingFile final : public ReadableFile {
- public:
-  FailingFile(std::unique_ptr<ReadableFile> file, const bool& fails)
-      : file_(std::move(file)), fails_(fails) {}
-
-  const std::string& path() const override { return file_->path(); }
-  StatusOr<FileStat> Stat() const override { return file_->Stat(); }
-  Status ReadAt(Bytes offset, std::span<std::byte> into) const override {
-    if (fails_) return Error(Reason::kFileUnreadable, "input/output error");
-    return file_->ReadAt(offset, into);
-  }
-
- private:
-  const std::unique_ptr<ReadableFile> file_;
-  const bool& fails_;
-};
-
-class FailingLayer final : public FileLayer {
- public:
-  StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path,
-                                               const std::string& root) override {
-    TENURE_ASSIGN_OR_RETURN(auto file, files_->Open(path, root));
-    return std::make_unique<FailingFile>(std::move(file), fails);
-  }
-  Kind KindOf(const std::string& path) override { return files_->KindOf(path); }
-  StatusOr<std::vector<std::string>> List(const std::string& directory) override {
-    return files_->List(directory);
-  }
-
-  bool fails = false;
-
- private:
-  const std::unique_ptr<FileLayer> files_ = MakePosixFileLayer();
-};
-
-// Field case 32.
-TEST_F(CheckpointTest, AReadErrorIsPassedOn) {
-  WriteTensors("a", {"x"});
-  FailingLayer failing;
-  failing.fails = true;
-  const auto checkpoint = OpenModel(failing, {{"models", root()}}, "models/a");
-  ExpectRefused(checkpoint.status(), Reason::kFileUnreadable, "input/output error");
-}
-
-TEST_F(CheckpointTest, ParsingAndCheckingReadNothingMore) {
-  WriteTensors("a", {"x"});
-  FailingLayer failing;
-  const auto checkpoint = OpenModel(failing, {{"models", root()}}, "models/a");
-  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  failing.fails = true;
-  EXPECT_TRUE(ParseTensors(*checkpoint).ok());
-  EXPECT_TRUE(CheckUnchanged(*checkpoint).ok());
 }
 
 }  // namespace

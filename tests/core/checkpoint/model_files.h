@@ -1,10 +1,12 @@
 #pragma once
 
+#include <fcntl.h>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <span>
 #include <string>
+#include <sys/stat.h>
 #include <vector>
 
 #include "core/checkpoint/checkpoint.h"
@@ -32,6 +34,11 @@ class ModelFiles : public testing::Test {
     return root() + "/" + name;
   }
 
+  static void SetMtime(const std::string& path, int64_t nanoseconds) {
+    const timespec times[2] = {{0, UTIME_OMIT}, {1'700'000'000, nanoseconds}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+
   StatusOr<OpenCheckpoint> Open(const std::string& relative) {
     return OpenModel(*files_, {{"models", root()}}, "models/" + relative);
   }
@@ -39,6 +46,14 @@ class ModelFiles : public testing::Test {
     StatusOr<OpenCheckpoint> checkpoint = Open(relative);
     if (!checkpoint.ok()) return checkpoint.status();
     return ParseTensors(*checkpoint);
+  }
+
+  static size_t OpenDescriptors() {
+    size_t count = 0;
+    for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+      ++count;
+    }
+    return count;
   }
 
   void ExpectRefused(const Status& status, Reason reason, const std::string& named) {

@@ -27,6 +27,18 @@ TEST(ShownNamesTest, CountsWhatItLeavesOut) {
   EXPECT_THAT(ShownNames(std::vector<std::string>(30, "a")), testing::EndsWith("a and 6 more"));
 }
 
+TEST(RefusalTest, NamesTheFileOfARefusalAsWell) {
+  const Status tensor = InFile(RefuseTensor("hole before tensor", "layers.0"), "/models/a");
+  EXPECT_TRUE(HasReason(tensor, Reason::kInvalidCheckpoint));
+  EXPECT_EQ(tensor.message(), "hole before tensor: layers.0, file: /models/a");
+  EXPECT_EQ(DetailOf(tensor)->values, (ErrorValues{{"tensor", "layers.0"}, {"path", "/models/a"}}));
+
+  const Status dtype =
+      InFile(Error(Reason::kUnsupportedDtype, "dtype: F7", {{"dtype", "F7"}}), "/a");
+  EXPECT_TRUE(HasReason(dtype, Reason::kUnsupportedDtype));
+  EXPECT_EQ(DetailOf(dtype)->values, (ErrorValues{{"dtype", "F7"}, {"path", "/a"}}));
+}
+
 TEST(RefusalTest, NamesTheTensorInMessageAndValues) {
   const Status status = RefuseTensor("hole before tensor", "layers.0");
   EXPECT_EQ(status.message(), "hole before tensor: layers.0");

@@ -2,7 +2,9 @@
 
 #include <absl/strings/str_cat.h>
 #include <map>
+#include <sys/stat.h>
 
+#include "core/base/clock.h"
 #include "tests/core/checkpoint/model_files.h"
 
 namespace tenure {
@@ -96,7 +98,12 @@ TEST_F(ShardedTest, RefusesATensorThatOnlyAnotherShardHas) {
   WriteThreeShards("m");
   WriteTensors("m/1.safetensors", {"a"});
   WriteTensors("m/2.safetensors", {"b", "c", "d"});
-  ExpectRefused(Parse("m").status(), Reason::kInvalidCheckpoint, ": b");
+  const Status status = Parse("m").status();
+  ExpectRefused(status, Reason::kInvalidCheckpoint, ": b, file: ");
+  EXPECT_THAT(DetailOf(status)->values,
+              testing::UnorderedElementsAre(
+                  testing::Pair("tensor", "b"),
+                  testing::Pair("path", root() + "/m/model.safetensors.index.json")));
 }
 
 // Field case 29.
@@ -105,7 +112,10 @@ TEST_F(ShardedTest, RefusesATensorThatTheIndexDoesNotName) {
   WriteTensors("m/2.safetensors", {"c", "d", "extra"});
   const Status status = Parse("m").status();
   ExpectRefused(status, Reason::kInvalidCheckpoint, "extra");
-  ExpectRefused(status, Reason::kInvalidCheckpoint, "2.safetensors");
+  ExpectRefused(status, Reason::kInvalidCheckpoint, "file: " + root() + "/m/2.safetensors");
+  EXPECT_THAT(DetailOf(status)->values,
+              testing::UnorderedElementsAre(testing::Pair("tensor", "extra"),
+                                            testing::Pair("path", root() + "/m/2.safetensors")));
 }
 
 TEST_F(ShardedTest, ABrokenShardIsNamed) {
@@ -133,6 +143,71 @@ TEST_F(ShardedTest, ADanglingIndexIsMissingAndNoFileIsLoadedInstead) {
   WriteTensors("m/1.safetensors", {"a"});
   std::filesystem::create_symlink("nowhere", root() + "/m/model.safetensors.index.json");
   ExpectRefused(Open("m").status(), Reason::kFileNotFound, "model.safetensors.index.json");
+}
+
+// Field case 29.
+TEST_F(ShardedTest, RefusesShardsThatAreNoShards) {
+  dir_.MakeDir("root/m/directory");
+  ASSERT_EQ(::mkfifo((root() + "/m/fifo").c_str(), 0600), 0);
+  Write("m/empty", "");
+  std::filesystem::create_symlink("itself", root() + "/m/itself");
+  std::filesystem::create_symlink("/dev/zero", root() + "/m/device");
+  struct Row {
+    const char* shard;
+    Reason reason;
+  };
+  const size_t descriptors = OpenDescriptors();
+  for (const Row& row : {
+           Row{"directory", Reason::kInvalidCheckpoint},
+           Row{"fifo", Reason::kInvalidCheckpoint},
+           Row{"empty", Reason::kInvalidCheckpoint},
+           Row{"itself", Reason::kFileNotFound},
+           Row{"device", Reason::kPathOutsideRoots},
+           Row{"model.safetensors.index.json", Reason::kInvalidCheckpoint},
+       }) {
+    WriteIndex("m", {{"a", row.shard}});
+    ExpectRefused(Open("m").status(), row.reason, row.shard);
+  }
+  EXPECT_EQ(OpenDescriptors(), descriptors);
+}
+
+// Field case 29: one file under two names gives each of its tensors once.
+TEST_F(ShardedTest, OneFileMayBeTwoShards) {
+  WriteTensors("m/1.safetensors", {"a", "b"});
+  std::filesystem::create_symlink("1.safetensors", root() + "/m/2.safetensors");
+  std::filesystem::create_hard_link(root() + "/m/1.safetensors", root() + "/m/3.safetensors");
+  WriteIndex("m", {{"a", "1.safetensors"}, {"b", "2.safetensors"}});
+  EXPECT_EQ(Origins("m"),
+            (std::map<std::string, std::string>{{"a", "1.safetensors"}, {"b", "1.safetensors"}}));
+  WriteIndex("m", {{"a", "3.safetensors"}, {"b", "2.safetensors"}});
+  EXPECT_EQ(Origins("m"),
+            (std::map<std::string, std::string>{{"a", "3.safetensors"}, {"b", "1.safetensors"}}));
+}
+
+// Field case 23: what is allowed to one file is allowed to all shards together.
+TEST_F(ShardedTest, RefusesHeadersThatExceedTheLimitTogether) {
+  for (const char* shard : {"1.safetensors", "2.safetensors"}) {
+    Write(std::string("m/") + shard, RawSafetensors(std::string(50'000'001, ' '), ""));
+  }
+  WriteIndex("m", {{"a", "1.safetensors"}, {"b", "2.safetensors"}});
+  ExpectRefused(Open("m").status(), Reason::kInvalidCheckpoint, "all shards together");
+  ExpectRefused(Open("m").status(), Reason::kInvalidCheckpoint, root() + "/m/2.safetensors");
+}
+
+// Field case 23. The bound is a guard against quadratic time.
+TEST_F(ShardedTest, LoadsTwoHundredThousandTensorsInBoundedTime) {
+  constexpr size_t kTensors = 200'000;
+  std::vector<TensorSpec> specs;
+  for (size_t i = 0; i < kTensors; ++i) {
+    specs.push_back({absl::StrCat("tensor.", i), DType::kU8, {0}});
+  }
+  WriteShardedSafetensors(root() + "/m", specs, 3, 1);
+  const SteadyClock clock;
+  const Instant start = clock.Now();
+  const auto tensors = Parse("m");
+  EXPECT_LT(clock.Now() - start, std::chrono::seconds(60));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->size(), kTensors);
 }
 
 TEST_F(ShardedTest, RefusesAnIndexOverTheLimit) {
