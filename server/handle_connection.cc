@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "server/handle_packet.h"
+#include "server/printable.h"
 
 namespace tenure {
 namespace {
@@ -25,15 +26,6 @@ void Set(google::protobuf::Duration& into, Duration duration) {
   const int64_t count = std::max(duration, Duration::zero()).count();
   into.set_seconds(count / 1'000'000'000);
   into.set_nanos(static_cast<int32_t>(count % 1'000'000'000));
-}
-
-// Names are shown in terminals and logs.
-std::string Printable(const std::string& name) {
-  std::string printable = name;
-  std::replace_if(
-      printable.begin(), printable.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return printable;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/layout/dtype.h"
+#include "server/printable.h"
 
 namespace tenure {
 
@@ -67,7 +68,7 @@ v1::Model ToProto(const ModelView& model) {
   proto.set_revision(model.revision.value());
   proto.set_state(ToProto(model.state));
   proto.set_device(model.device);
-  proto.set_path(model.path);
+  proto.set_path(Printable(model.path));
   if (model.layout != nullptr) {
     proto.set_architecture_key(model.layout->key().digest.ToHex());
     proto.set_tensor_count(static_cast<uint32_t>(model.layout->specs().size()));
