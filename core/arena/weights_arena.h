@@ -31,9 +31,9 @@ class WeightsArena {
   // REQUIRES: `capacity` and `segment_size` are multiples of `granule`, `segment_size` positive.
   WeightsArena(Bytes capacity, Bytes segment_size, Bytes granule);
 
-  // Room for one Region. The caller destroys `evicted` first, reports it with Destroyed, then
-  // creates a Segment for each empty slot and reports it with Created; or gives everything back
-  // with Return.
+  // Room for one Region. The caller destroys `evicted` first, reports `spare` bytes of it with Left
+  // and the others with Destroyed, then creates a Segment for each empty slot and reports it with
+  // Created; or gives everything back with Return.
   struct Claim {
     struct Slot {
       Bytes size;
@@ -41,6 +41,7 @@ class WeightsArena {
     };
     std::vector<Slot> slots;  // in the order of the Region
     std::vector<Segment> evicted;
+    Bytes spare;  // of `evicted`: more than the slots need, leaving
     Bytes bytes;  // sum of the slots' sizes
   };
 
@@ -57,8 +58,10 @@ class WeightsArena {
   void Created(Bytes size) { reserved_ += size; }
   void Destroyed(Bytes size) { reserved_ -= size; }
 
-  // Takes out the Segments that have been cached since before `cutoff`. The caller destroys them
-  // and then calls Left; until then their bytes cannot be claimed.
+  // Claimed Segments of this size go back to the backend. The caller destroys them and then calls
+  // Left; until then their bytes cannot be claimed.
+  void Leave(Bytes size);
+  // Takes out the Segments that have been cached since before `cutoff`; they leave likewise.
   std::vector<Segment> TakeCachedBefore(Instant cutoff);
   void Left(Bytes size);
 

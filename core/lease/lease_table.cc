@@ -213,7 +213,18 @@ StatusOr<Share> LeaseTable::OpenShare(SessionId session, LeaseId id) {
                        .recalled_until = {}};
     shares_.emplace(hold.share->serial, std::pair(session, lease.region));
   }
+  ++hold.share->exports;
   return *hold.share;
+}
+
+bool LeaseTable::EndExport(SessionId session, ShareSerial serial, bool sent) {
+  const auto found = shares_.find(serial);
+  if (found == shares_.end() || found->second.first != session) return false;
+  Share& share = *FindHold(session, found->second.second)->share;
+  --share.exports;
+  share.sent = share.sent || sent;
+  if (!share.sent && share.exports == 0) (void)CloseShare(session, serial);
+  return true;
 }
 
 std::optional<RegionId> LeaseTable::CloseShare(SessionId session, ShareSerial serial) {

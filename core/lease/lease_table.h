@@ -34,6 +34,8 @@ struct Share {
   RegionId region;
   std::optional<Instant> recalled_until;
   bool recall_unanswered = false;
+  uint32_t exports = 0;  // under way
+  bool sent = false;     // fds of one that ended may have reached the Session
 };
 
 // How the Sessions use one Region.
@@ -94,9 +96,12 @@ class LeaseTable {
   // that; one with a Share is kept until it is answered for.
   std::vector<Lease> Expire(Instant now);
 
-  // The Share through which the lease's Session has the Region mapped: the one it has, or a new
-  // one. Errors as in Find.
+  // Begins an export under the Share through which the lease's Session has the Region mapped: the
+  // one it has, or a new one. Errors as in Find.
   StatusOr<Share> OpenShare(SessionId session, LeaseId id);
+  // Ends an export; `sent`: its fds go to the Session. A Share of which nothing was sent ends with
+  // the last of its exports. False if the Share had ended before: then nothing may be sent.
+  bool EndExport(SessionId session, ShareSerial serial, bool sent);
   // The Session's word that nothing is mapped under this serial. The Region, or nullopt if the
   // Session has no such Share. Answers for expired leases on that Region; a live lease goes on
   // without a Share.

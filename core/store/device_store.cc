@@ -120,7 +120,10 @@ void DeviceStore::Tick() {
     const MutexLock lock(mutex_);
     std::vector<Lease> expired = leases_.Expire(now);
     counters_.leases_expired += expired.size();
-    for (const Lease& lease : expired) UseChanged(lease.region);
+    for (const Lease& lease : expired) {
+      // With the first of its leases, a Region that is not to be retained may have gone.
+      if (regions_.Find(lease.region) != nullptr) UseChanged(lease.region);
+    }
     outbox.AddExpired(std::move(expired));
 
     const std::vector<RegionId> unanswered = leases_.EndRecalls(now);

@@ -161,6 +161,7 @@ class DeviceStore {
     bool adopted = false;
     std::string overwritten;    // `name@revision` of what an adopted Region held
     WeightsArena::Claim claim;  // of a new Region
+    std::vector<bool> created;  // of its Segments: which were not there before
   };
 
   // device_store.cc: what happens by itself, and on the way out.
@@ -193,8 +194,10 @@ class DeviceStore {
   Status Create(Placement& placement, LoadResult& result);
   void Publish(LoadJob& job, const Placement& placement, LoadResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Undo(Placement& placement) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fail(LoadJob& job, const Placement& placement, Status error)
+  // Returns the Segments that the job created, for the caller to destroy once it holds no lock.
+  std::vector<Segment> Undo(const Placement& placement) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells the waiters. `attempt` is as far as the load came.
+  void Fail(LoadJob& job, const Placement& placement, const LoadResult& attempt, Status error)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_room.cc: room for a new Region.
@@ -204,8 +207,14 @@ class DeviceStore {
   // Claims room for the job's model; lets go of the mutex while it waits.
   StatusOr<WeightsArena::Claim> TakeRoom(LoadJob& job, LoadResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MakeRoom(const std::vector<VictimCandidate>& victims, Outbox& outbox, LoadResult& result)
+  // True if victims are mapped: nothing may be reclaimed before they have answered.
+  bool RecallVictims(const std::vector<VictimCandidate>& victims, Outbox& outbox)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReclaimVictims(const std::vector<VictimCandidate>& victims, LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Bytes that become available without anybody's doing: on their way back to the backend, or with
+  // a load that was abandoned.
+  Bytes BytesToCome() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status RefuseRoom(Bytes need) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_lease.cc

@@ -101,7 +101,6 @@ std::optional<StatusOr<ShareExport>> DeviceStore::ExportShare(SessionId session,
                                                               uint32_t first, uint32_t limit) {
   ShareExport batch;
   RegionId id;
-  bool opened = false;  // the Share is new
   std::span<const Segment> wanted;
   {
     const MutexLock lock(mutex_);
@@ -116,11 +115,9 @@ std::optional<StatusOr<ShareExport>> DeviceStore::ExportShare(SessionId session,
     StatusOr<Share> share = leases_.OpenShare(session, lease);
     if (!share.ok()) return share.status();
     batch.share = *share;
-    const uint32_t shares_before = regions_.Find(id)->shares;
     batch.segment_count = static_cast<uint32_t>(segments.size());
     wanted = std::span(segments).subspan(first, std::min<size_t>(limit, segments.size() - first));
     UseChanged(id);
-    opened = regions_.Find(id)->shares > shares_before;
     regions_.Update(id, [](Region& region) { ++region.exports; });
   }
   Status exported;
@@ -135,11 +132,11 @@ std::optional<StatusOr<ShareExport>> DeviceStore::ExportShare(SessionId session,
   }
   const MutexLock lock(mutex_);
   regions_.Update(id, [](Region& region) { --region.exports; });
-  Changed();
-  if (exported.ok()) return batch;
-  // Nothing of a new Share reached anybody.
-  if (opened && leases_.CloseShare(session, batch.share.serial).has_value()) UseChanged(id);
-  return exported;
+  const bool shared = leases_.EndExport(session, batch.share.serial, exported.ok());
+  UseChanged(id);
+  if (!exported.ok()) return exported;
+  if (!shared) return Error(Reason::kCancelled, "the share ended while it was being exported");
+  return batch;
 }
 
 bool DeviceStore::Unmapped(SessionId session, ShareSerial share) {

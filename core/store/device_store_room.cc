@@ -61,12 +61,15 @@ StatusOr<WeightsArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& re
       return *std::move(claim);
 
     const Bytes lacking = need - arena_.available();
-    if (lacking > arena_.leaving()) {
+    if (lacking > BytesToCome()) {
       const std::optional<std::vector<VictimCandidate>> victims =
-          ChooseVictims(Candidates(), lacking - arena_.leaving());
+          ChooseVictims(Candidates(), lacking - BytesToCome());
       if (!victims.has_value()) return RefuseRoom(need);
       Outbox outbox(events_);
-      if (MakeRoom(*victims, outbox, result)) continue;
+      if (!RecallVictims(*victims, outbox)) {
+        ReclaimVictims(*victims, result);
+        continue;
+      }
       if (!outbox.empty()) {
         mutex_.Unlock();
         outbox.Send(options_.recall_wait);
@@ -78,26 +81,32 @@ StatusOr<WeightsArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& re
   }
 }
 
-// Nothing is reclaimed before every recall it takes was answered: a victim that does not answer is
-// in quarantine then, and others are chosen.
-bool DeviceStore::MakeRoom(const std::vector<VictimCandidate>& victims, Outbox& outbox,
-                           LoadResult& result) {
-  bool recalling = false;
+Bytes DeviceStore::BytesToCome() const {
+  Bytes bytes = arena_.leaving();
+  for (const auto& job : jobs_) {
+    const Region* region = regions_.Find(job->region);
+    if (job->abandoned.has_value() && region != nullptr) bytes += region->bytes;
+  }
+  return bytes;
+}
+
+// Who does not answer in time is in quarantine then, and others are chosen.
+bool DeviceStore::RecallVictims(const std::vector<VictimCandidate>& victims, Outbox& outbox) {
+  bool mapped = false;
   for (const VictimCandidate& victim : victims) {
-    if (victim.cost != VictimCost::kRecall) continue;
+    if (regions_.Find(victim.region)->shares == 0) continue;
     SendRecalls(victim.region, outbox);
-    recalling = true;
+    mapped = true;
   }
-  if (recalling) return false;
+  return mapped;
+}
+
+void DeviceStore::ReclaimVictims(const std::vector<VictimCandidate>& victims, LoadResult& result) {
   for (const VictimCandidate& victim : victims) {
-    const std::string name = models_.FullNameOf(victim.region);
+    result.reclaimed.push_back(models_.FullNameOf(victim.region));
     if (victim.cost == VictimCost::kUnload) TakeOffline(victim.region);
-    const Region* region = regions_.Find(victim.region);
-    if (region != nullptr && region->shares > 0) continue;
-    if (region != nullptr) Reclaim(victim.region, ReclaimCause::kPressure);
-    result.reclaimed.push_back(name);
+    if (regions_.Find(victim.region) != nullptr) Reclaim(victim.region, ReclaimCause::kPressure);
   }
-  return true;
 }
 
 Status DeviceStore::RefuseRoom(Bytes need) const {

@@ -1,4 +1,4 @@
-#include <absl/strings/str_cat.h>
+#include <absl/strings/str_join.h>
 #include <algorithm>
 #include <utility>
 
@@ -83,14 +83,20 @@ void DeviceStore::RunJob(LoadJob& job) {
   Placement placement;
   Status status = Place(job, placement, result);
   if (status.ok()) status = FillIn(job, placement, result);
+  job.CloseFiles();
 
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
   if (job.abandoned.has_value()) status = *job.abandoned;
   if (status.ok()) {
     Publish(job, placement, result);
   } else {
-    Undo(placement);
-    Fail(job, placement, status);
+    std::vector<Segment> created = Undo(placement);
+    const Bytes size = SizeOf(created);
+    lock.Unlock();
+    created.clear();
+    lock.Lock();
+    arena_.Left(size);
+    Fail(job, placement, result, status);
   }
   std::erase_if(jobs_, [&](const auto& other) { return other.get() == &job; });
   job.done.NotifyAll();
@@ -120,6 +126,7 @@ Status DeviceStore::Place(LoadJob& job, Placement& placement, LoadResult& result
     TENURE_ASSIGN_OR_RETURN(placement.claim, TakeRoom(job, result));
     placement.region = regions_.Create(job.model.layout, placement.claim.bytes).id;
   }
+  job.region = placement.region;
   model.region = placement.region;
   models_.Assign(std::move(model));
   Changed();
@@ -150,26 +157,35 @@ Status DeviceStore::FillIn(LoadJob& job, Placement& placement, LoadResult& resul
 
 Status DeviceStore::Create(Placement& placement, LoadResult& result) {
   WeightsArena::Claim& claim = placement.claim;
-  const Bytes evicted = SizeOf(claim.evicted);
-  claim.evicted.clear();
+  if (!claim.evicted.empty()) {
+    const Bytes evicted = SizeOf(claim.evicted);
+    claim.evicted.clear();
+    const MutexLock lock(mutex_);
+    arena_.Destroyed(evicted - claim.spare);
+    arena_.Left(claim.spare);
+    Changed();
+  }
   for (const WeightsArena::Claim::Slot& slot : claim.slots) {
     ++(slot.segment.has_value() ? result.segments_reused : result.segments_created);
   }
   result.reuse = result.segments_reused > 0 ? Reuse::kRecycled : Reuse::kFresh;
-  Bytes reused;
+  std::vector<bool> missing;
   for (const WeightsArena::Claim::Slot& slot : claim.slots) {
-    if (slot.segment.has_value()) reused += slot.size;
+    missing.push_back(!slot.segment.has_value());
   }
   Status created = CreateMissing(device_, claim.slots);
 
   std::vector<Segment> segments;
-  for (WeightsArena::Claim::Slot& slot : claim.slots) {
-    if (slot.segment.has_value()) segments.push_back(*std::move(slot.segment));
+  Bytes created_bytes;
+  for (size_t i = 0; i < claim.slots.size(); ++i) {
+    if (!claim.slots[i].segment.has_value()) continue;
+    if (missing[i]) created_bytes += claim.slots[i].size;
+    placement.created.push_back(missing[i]);
+    segments.push_back(*std::move(claim.slots[i].segment));
   }
   claim.slots.clear();
   const MutexLock lock(mutex_);
-  arena_.Destroyed(evicted);
-  arena_.Created(SizeOf(segments) - reused);
+  arena_.Created(created_bytes);
   regions_.Update(placement.region, [&](Region& region) { region.segments = std::move(segments); });
   return created;
 }
@@ -209,25 +225,37 @@ void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& 
   }
 }
 
-void DeviceStore::Undo(Placement& placement) {
+// What came out of the cache goes back there; nothing else is left of the attempt.
+std::vector<Segment> DeviceStore::Undo(const Placement& placement) {
   const RegionId id = placement.region;
-  if (!id.valid()) return;
+  if (!id.valid()) return {};
   if (placement.adopted) {
     regions_.Transition(id, RegionEvent::kSpoil);
     StartRetention(id);
-    return;
+    return {};
   }
   std::vector<Segment> segments = regions_.Transition(id, RegionEvent::kAbandon);
   const Bytes never_created = placement.claim.bytes - SizeOf(segments);
-  arena_.Return(std::move(segments), never_created, clock_.Now());
+  std::vector<Segment> created;
+  std::vector<Segment> reused;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    (placement.created[i] ? created : reused).push_back(std::move(segments[i]));
+  }
+  arena_.Leave(SizeOf(created));
+  arena_.Return(std::move(reused), never_created, clock_.Now());
   models_.Erase(id);
+  return created;
 }
 
-void DeviceStore::Fail(LoadJob& job, const Placement& placement, Status error) {
+void DeviceStore::Fail(LoadJob& job, const Placement& placement, const LoadResult& attempt,
+                       Status error) {
   const std::optional<ErrorDetail> detail = DetailOf(error);
   ++counters_.failed_loads[detail.has_value() ? detail->reason : "INTERNAL"];
   if (!placement.overwritten.empty()) {
     error = WithNote(error, "retained content was overwritten", placement.overwritten);
+  }
+  if (!attempt.reclaimed.empty()) {
+    error = WithNote(error, "content was reclaimed", absl::StrJoin(attempt.reclaimed, ", "));
   }
   for (LoadWaiter* waiter : job.waiters) waiter->result = error;
 }

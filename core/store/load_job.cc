@@ -29,6 +29,10 @@ void LoadJob::Abandon(Status reason) {
   copy.cancelled = true;
 }
 
+void LoadJob::CloseFiles() {
+  for (Shard& shard : model.checkpoint.shards) shard.file.reset();
+}
+
 LoadProgress LoadJob::Progress(Instant now) const {
   const uint64_t done = copy.bytes_done.load(std::memory_order_relaxed);
   const double seconds = std::chrono::duration<double>(now - model.started).count();

@@ -46,15 +46,18 @@ struct LoadJob {
   // Nobody wants the load any more. The first reason counts.
   void Abandon(Status reason);
   LoadProgress Progress(Instant now) const;
+  // For the worker that runs the load: nothing will be read any more.
+  void CloseFiles();
 
   const LoadRequest request;  // of the call that came first
-  const PreparedModel model;
+  PreparedModel model;        // constant but for CloseFiles
 
   CopyProgress copy;
   std::atomic<const char*> stage = "place";
 
   CondVar done;
   bool running = false;  // it has its turn
+  RegionId region;       // what it fills; not valid: none yet
   std::vector<LoadWaiter*> waiters;
   std::optional<Status> abandoned;  // why, once nobody wants it any more
 };

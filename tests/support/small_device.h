@@ -10,11 +10,12 @@
 
 #include "core/base/mutex.h"
 #include "core/device/device.h"
+#include "tests/support/faulty_steps.h"
 
 namespace tenure {
 
 // A Device of 4 KiB granules on memfds, so that thousands of Regions cost nothing. It can be told
-// to fail a creation, and to hold destructions at a gate. Thread-safe.
+// to fail a creation, and to hold creations or destructions at a gate. Thread-safe.
 class SmallDevice final : public Device {
  public:
   static constexpr Bytes kGranule = KiB(4);
@@ -32,6 +33,7 @@ class SmallDevice final : public Device {
     if (creations_until_failure_ > 0 && --creations_until_failure_ == 0) {
       return Error(Reason::kBackend, "the backend was told to fail");
     }
+    creations_.Pass();
     const int fd = ::memfd_create("tenure-test", MFD_CLOEXEC);
     if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size.count())) != 0) {
       return Error(Reason::kBackend, "no memfd");
@@ -53,12 +55,12 @@ class SmallDevice final : public Device {
   // The `k`-th creation from now on fails, k = 1, 2, ...; 0: none.
   void FailCreation(int k) { creations_until_failure_ = k; }
 
-  // While held, a destruction does not return.
-  void HoldDestructions(bool hold) {
-    const MutexLock lock(mutex_);
-    holding_ = hold;
-    released_.NotifyAll();
-  }
+  // While held, a creation or a destruction does not return.
+  void HoldCreations(bool hold) { creations_.Hold(hold); }
+  void HoldDestructions(bool hold) { destructions_.Hold(hold); }
+  // Return true once one waits at its gate, false if none comes.
+  [[nodiscard]] bool AwaitHeldCreation() { return creations_.AwaitArrival(); }
+  [[nodiscard]] bool AwaitHeldDestruction() { return destructions_.AwaitArrival(); }
 
  private:
   class Memory final : public Segment::Backing {
@@ -66,18 +68,20 @@ class SmallDevice final : public Device {
     Memory(SmallDevice& device, UniqueFd fd, std::span<std::byte> view)
         : device_(device), fd_(std::move(fd)), view_(view) {}
     ~Memory() override {
+      device_.destructions_.Pass();
       ::munmap(view_.data(), view_.size());
       const MutexLock lock(device_.mutex_);
-      while (device_.holding_) device_.released_.Wait(device_.mutex_);
       ++device_.counters_.segments_destroyed;
       device_.counters_.bytes_destroyed += Bytes(view_.size());
     }
     Bytes size() const override { return Bytes(view_.size()); }
     std::span<std::byte> host_view() const override { return view_; }
     StatusOr<UniqueFd> Export() const override {
+      UniqueFd copy(::dup(fd_.get()));
+      if (!copy.valid()) return Error(Reason::kBackend, "no fd");
       const MutexLock lock(device_.mutex_);
       ++device_.counters_.exports;
-      return UniqueFd(::dup(fd_.get()));
+      return copy;
     }
 
    private:
@@ -88,10 +92,10 @@ class SmallDevice final : public Device {
 
   const DeviceInfo info_;
   std::atomic<int> creations_until_failure_ = 0;
+  Gate creations_;
+  Gate destructions_;
   mutable Mutex mutex_;
-  CondVar released_;
   BackendCounters counters_ ABSL_GUARDED_BY(mutex_);
-  bool holding_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // The inode behind an exported fd: tells one Segment from another.

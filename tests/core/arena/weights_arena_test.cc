@@ -73,6 +73,18 @@ TEST_F(WeightsArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
   arena_.Return(Fulfil(*std::move(claim)), Bytes(0), now_);
   EXPECT_EQ(arena_.stranded(), KiB(56));  // cached Segments are still held
   EXPECT_EQ(arena_.available(), KiB(200));
+
+  std::optional<WeightsArena::Claim> again = arena_.ClaimRoom(KiB(200));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_TRUE(again->evicted.empty());
+  arena_.Return(Fulfil(*std::move(again)), Bytes(0), now_);
+  std::optional<WeightsArena::Claim> other = arena_.ClaimRoom(KiB(4));
+  ASSERT_TRUE(other.has_value());
+  EXPECT_FALSE(other->evicted.empty());
+  Bytes evicted;
+  for (const Segment& segment : other->evicted) evicted += segment.size();
+  EXPECT_EQ(evicted, KiB(4) + other->spare);
+  arena_.Validate();
 }
 
 TEST_F(WeightsArenaTest, BytesAreClaimedBeforeMemoryExists) {

@@ -223,6 +223,20 @@ TEST_F(LifetimeTest, ADeadSessionsLeasesEndAndOthersGoOn) {
   EXPECT_TRUE(store_->Renew(session_, mine.id).lease.ok());
 }
 
+TEST_F(LifetimeTest, LeasesThatExpireTogetherEndAModelThatIsNotToBeRetained) {
+  Start();
+  WriteModel("a", {KiB(20)}, 1);
+  LoadRequest request = RequestFor("a", "a");
+  request.acquire = true;
+  request.retain_ttl = Duration::zero();
+  ASSERT_TRUE(store_->Load(request, {}).ok());
+  ASSERT_TRUE(store_->Acquire(session_, "a", "", {}, "").ok());
+  EXPECT_EQ(Unload("a")->state, RegionState::kDraining);
+  Pass(seconds(31));
+  EXPECT_EQ(events_.TakeExpired().size(), 2U);
+  EXPECT_TRUE(store_->Models().empty());
+}
+
 TEST_F(LifetimeTest, UnusedSegmentsGoBackToTheBackendAfterTheirTtl) {
   DeviceStoreOptions options = DefaultOptions();
   options.cache_ttl = seconds(5);

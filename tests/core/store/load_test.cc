@@ -109,6 +109,25 @@ TEST_F(LoadTest, LoadsBeyondTheLimitWaitForTheirTurnUntilTheirDeadline) {
   EXPECT_TRUE(first.get().ok());
 }
 
+// Field case 14: a load that ends late does not undo a later one.
+TEST_F(LoadTest, OfTwoLoadsOfOneNameTheLastOneAskedForStays) {
+  Start();
+  WriteModel("v1", {KiB(40)}, 1);
+  WriteModel("v2", {KiB(40)}, 2);
+  files_.Hold("/v1");
+  auto first = LoadAsync(RequestFor("m", "v1"));
+  files_.AwaitHeldRead();
+  auto second = LoadAsync(RequestFor("m", "v2"));
+  while (store_->devices()[0]->TakeSnapshot().queued_loads == 0 &&
+         second.wait_for(seconds(0)) != std::future_status::ready) {
+    std::this_thread::yield();
+  }
+  files_.Release();
+  EXPECT_TRUE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
+  EXPECT_TRUE(store_->GetModel("m", {}, "")->path.ends_with("/v2"));
+}
+
 TEST_F(LoadTest, UnloadStopsALoadThatIsStillRunning) {
   Start();
   WriteModel("a", {KiB(40)}, 1);

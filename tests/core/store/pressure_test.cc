@@ -172,6 +172,53 @@ TEST_F(PressureTest, RegionsNobodyHasMappedGoBeforeThoseThatMustBeRecalled) {
   EXPECT_TRUE(events_.TakeRecalls().empty());
 }
 
+// Promise 3: an attempt that fails leaves active models as they were.
+TEST_F(PressureTest, AnIdleModelStaysOnlineUntilWhoeverHasItMappedHasAnswered) {
+  DeviceStoreOptions options = RoomFor(KiB(64));
+  options.idle_unload_after = seconds(30);
+  Start(options);
+  WriteModel("idle", {KiB(40)}, 1);
+  ASSERT_TRUE(Load("idle", "idle").ok());
+  const GrantedLease lease = *store_->Acquire(session_, "idle", "", {}, "");
+  ASSERT_TRUE(store_->ExportShare(session_, lease.id, 0, 64).ok());
+  ASSERT_TRUE(store_->Release(session_, lease.id).ok());
+  Pass(seconds(31));
+
+  auto deaf = LoadAsync("new", KiB(50));
+  events_.AwaitRecalls();
+  EXPECT_EQ(store_->GetModel("idle", {}, "")->state, RegionState::kActive);
+  Pass(milliseconds(201));
+  EXPECT_TRUE(HasReason(deaf.get().status(), Reason::kHeldByLeases));
+  EXPECT_EQ(store_->GetModel("idle", {}, "")->state, RegionState::kActive);
+
+  // It comes back to the model, and is done with it: now it answers.
+  const StatusOr<GrantedLease> again = store_->Acquire(session_, "idle", "", {}, "");
+  const StatusOr<ShareExport> batch = store_->ExportShare(session_, again->id, 0, 64);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  ASSERT_TRUE(store_->Release(session_, again->id).ok());
+  Pass(seconds(31));
+  auto polite = LoadAsync("new", KiB(50));
+  events_.AwaitRecalls();
+  EXPECT_TRUE(store_->Unmapped(session_, batch->share.serial));
+  const StatusOr<LoadResult> loaded = polite.get();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->reclaimed, std::vector<std::string>{"idle@1"});
+}
+
+// A refusal has cost nobody anything.
+TEST_F(PressureTest, NothingIsReclaimedBeforeEveryRecallIsAnswered) {
+  Start(RoomFor(KiB(96)));
+  RetainMapped("mapped", KiB(40), session_);
+  Retain("unmapped", KiB(44));
+  auto loading = LoadAsync("new", KiB(90));
+  events_.AwaitRecalls();
+  EXPECT_EQ(LedgerNow().retained, KiB(84));
+  Pass(milliseconds(201));
+  EXPECT_TRUE(HasReason(loading.get().status(), Reason::kHeldByLeases));
+  EXPECT_EQ(LedgerNow().retained, KiB(44));
+  EXPECT_EQ(LedgerNow().quarantined, KiB(40));
+}
+
 TEST_F(PressureTest, AnAcquiredRegionIsNotReclaimedThoughItsRecallIsUnderWay) {
   Start(RoomFor(KiB(64)));
   RetainMapped("old", KiB(40), session_);

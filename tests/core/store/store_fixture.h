@@ -73,17 +73,23 @@ class StoreTest : public ::testing::Test {
     return options;
   }
 
-  // Starts the store; call once, before anything else.
+  // What the store gets to see of its Devices and files.
+  virtual std::unique_ptr<Device> Show(std::unique_ptr<SmallDevice> device) { return device; }
+  virtual FileLayer& ShownFiles() { return files_; }
+
+  // Starts the store, before anything else; one that runs is stopped first.
   void Start(DeviceStoreOptions options = DefaultOptions(), int devices = 1) {
+    store_.reset();
+    hardware_.clear();
     std::vector<DeviceOptions> list;
     for (int i = 0; i < devices; ++i) {
       auto device = std::make_unique<SmallDevice>("host:" + std::to_string(i));
       hardware_.push_back(device.get());
-      list.push_back(DeviceOptions{.device = std::move(device), .store = options});
+      list.push_back(DeviceOptions{.device = Show(std::move(device)), .store = options});
     }
     store_ = std::make_unique<Store>(
         StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
-        std::move(list), clock_, files_, events_);
+        std::move(list), clock_, ShownFiles(), events_);
     session_ = OpenSession("tester");
   }
 
@@ -92,14 +98,18 @@ class StoreTest : public ::testing::Test {
         SessionIdentity{.program = program, .instance = "0", .uid = 0, .gid = 0, .pid = 0});
   }
 
-  // Writes a model of one tensor for each size; equal sizes make equal architectures.
-  void WriteModel(const std::string& file, const std::vector<Bytes>& sizes, uint64_t seed) {
+  // One tensor for each size.
+  static std::vector<TensorSpec> SpecsOf(const std::vector<Bytes>& sizes) {
     std::vector<TensorSpec> specs;
     for (size_t i = 0; i < sizes.size(); ++i) {
       specs.push_back(TensorSpec{
           .name = "t" + std::to_string(i), .dtype = DType::kU8, .shape = {sizes[i].count()}});
     }
-    WriteSafetensors(directory_.path() + "/" + file, specs, seed);
+    return specs;
+  }
+  // Writes a model; equal sizes make equal architectures.
+  void WriteModel(const std::string& file, const std::vector<Bytes>& sizes, uint64_t seed) {
+    WriteSafetensors(directory_.path() + "/" + file, SpecsOf(sizes), seed);
   }
 
   LoadRequest RequestFor(const std::string& name, const std::string& file) const {
