@@ -7,9 +7,11 @@
 
 namespace tenure {
 
-AdminService::AdminService(const Store& store, const SessionRegistry& sessions, const Gate& gate,
-                           const Clock& clock, std::string metrics_address)
+AdminService::AdminService(const Store& store, const WantedModels& wanted,
+                           const SessionRegistry& sessions, const Gate& gate, const Clock& clock,
+                           std::string metrics_address)
     : store_(store),
+      wanted_(wanted),
       sessions_(sessions),
       gate_(gate),
       clock_(clock),
@@ -31,6 +33,7 @@ grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::Get
     proto->set_name(root.name);
     proto->set_path(root.path);
   }
+  *response->mutable_readiness() = ToProto(wanted_.GetProgress());
   return grpc::Status::OK;
 }
 

@@ -7,6 +7,7 @@
 #include "core/store/store.h"
 #include "server/gate.h"
 #include "server/session_registry.h"
+#include "server/wanted_models.h"
 
 namespace tenure {
 
@@ -15,8 +16,8 @@ class AdminService final : public v1::AdminService::Service {
  public:
   // All references outlive the service; the daemon counts as started now. `metrics_address` is
   // where /metrics is really served, empty if it is not.
-  AdminService(const Store& store, const SessionRegistry& sessions, const Gate& gate,
-               const Clock& clock, std::string metrics_address);
+  AdminService(const Store& store, const WantedModels& wanted, const SessionRegistry& sessions,
+               const Gate& gate, const Clock& clock, std::string metrics_address);
 
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override;
@@ -25,6 +26,7 @@ class AdminService final : public v1::AdminService::Service {
 
  private:
   const Store& store_;
+  const WantedModels& wanted_;
   const SessionRegistry& sessions_;
   const Gate& gate_;
   const Clock& clock_;

@@ -193,10 +193,40 @@ void ReadDevice(Reader& reader, const YAML::Node& node, const std::string& key, 
   config.devices.push_back(std::move(device));
 }
 
+// Durations that may be zero and may be never.
+constexpr DurationBounds kZeroToNever = {.least = Duration::zero(), .never = true};
+
+StatusOr<bool> ParseBool(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  return Error(Reason::kInvalidRequest, "expected true or false, not \"" + text + "\"");
+}
+
+void ReadModel(Reader& reader, const YAML::Node& node, const std::string& key,
+               std::vector<WantedModel>& models) {
+  WantedModel model;
+  Duration retain_ttl = Duration::min();
+  reader.Map(node, key,
+             {{"name", reader.Text(model.name)},
+              {"path", reader.Text(model.path)},
+              {"device", reader.Text(model.device)},
+              {"pin", reader.Scalar(model.pin, ParseBool)},
+              {"retain_ttl", reader.Time(retain_ttl, kZeroToNever)}});
+  const Status name = CheckModelName(model.name);
+  if (!name.ok()) reader.Fault(node, key, std::string(name.message()));
+  if (model.path.empty()) reader.Fault(node, key, "path is missing");
+  if (retain_ttl != Duration::min()) model.retain_ttl = retain_ttl;
+  models.push_back(std::move(model));
+}
+
+Reader::Read ReadModels(Reader& reader, std::vector<WantedModel>& models) {
+  return reader.List([&reader, &models](const YAML::Node& node, const std::string& key) {
+    ReadModel(reader, node, key, models);
+  });
+}
+
 void ReadAll(Reader& reader, const YAML::Node& document, Config& config) {
   constexpr DurationBounds kPositive = {};
   constexpr DurationBounds kPositiveOrNever = {.never = true};
-  constexpr DurationBounds kZeroToNever = {.least = Duration::zero(), .never = true};
   constexpr DurationBounds kZeroOrMore = {.least = Duration::zero()};
   constexpr DurationBounds kLeaseTtl = {.least = std::chrono::milliseconds(100)};
   constexpr int kMostThreads = 256;
@@ -218,6 +248,7 @@ void ReadAll(Reader& reader, const YAML::Node& document, Config& config) {
        {"devices", reader.List([&](const YAML::Node& node, const std::string& key) {
           ReadDevice(reader, node, key, config);
         })},
+       {"models", ReadModels(reader, config.models)},
        {"weights",
         reader.Section(
             {{"segment_size", reader.Scalar(config.segment_size, ParseSegmentSize)},
@@ -236,10 +267,9 @@ void ReadAll(Reader& reader, const YAML::Node& document, Config& config) {
        {"max_watchers", reader.Count(config.max_watchers, 0, kMostWatchers)}});
 }
 
-}  // namespace
-
-StatusOr<Config> ParseConfig(const std::string& text, const std::string& file) {
-  Config config;
+// Hands the only document of `text`, if there is one, to `read`.
+Status ReadDocument(const std::string& text, const std::string& file,
+                    const std::function<void(Reader& reader, const YAML::Node& node)>& read) {
   Reader reader(file);
   // yaml-cpp reports by exception; none leaves this function.
   try {
@@ -247,13 +277,31 @@ StatusOr<Config> ParseConfig(const std::string& text, const std::string& file) {
     if (documents.size() > 1) {
       reader.Fault(documents[1].Mark(), "expected one document");
     } else if (!documents.empty()) {
-      ReadAll(reader, documents[0], config);
+      read(reader, documents[0]);
     }
   } catch (const YAML::Exception& error) {
     reader.Fault(error.mark, error.msg);
   }
-  TENURE_RETURN_IF_ERROR(reader.Result());
+  return reader.Result();
+}
+
+}  // namespace
+
+StatusOr<Config> ParseConfig(const std::string& text, const std::string& file) {
+  Config config;
+  TENURE_RETURN_IF_ERROR(ReadDocument(
+      text, file,
+      [&config](Reader& reader, const YAML::Node& node) { ReadAll(reader, node, config); }));
   return config;
+}
+
+StatusOr<std::vector<WantedModel>> ParseModels(const std::string& text, const std::string& file) {
+  std::vector<WantedModel> models;
+  TENURE_RETURN_IF_ERROR(
+      ReadDocument(text, file, [&models](Reader& reader, const YAML::Node& node) {
+        reader.Map(node, "", {{"models", ReadModels(reader, models)}});
+      }));
+  return models;
 }
 
 StatusOr<Config> LoadConfig(const std::string& file) {

@@ -11,6 +11,7 @@
 #include "core/device/host_device.h"
 #include "core/store/device_store.h"
 #include "server/quantity.h"
+#include "server/wanted_model.h"
 
 namespace tenure {
 
@@ -41,6 +42,7 @@ struct Config {
   std::string metrics_address = "127.0.0.1:9400";  // empty: off
   std::vector<RootConfig> model_roots;
   std::vector<DeviceConfig> devices;  // empty: one `host:0`
+  std::vector<WantedModel> models;    // brought online at start
 
   Bytes segment_size = MiB(64);
   Duration retain_ttl = std::chrono::minutes(10);
@@ -60,6 +62,10 @@ struct Config {
 // Reads YAML. INVALID_REQUEST, one line `file:line: key: what is wrong` for each fault: a key that
 // is not known or comes twice, a value of the wrong kind or out of its bounds.
 StatusOr<Config> ParseConfig(const std::string& text, const std::string& file);
+
+// Reads a document that holds nothing but `models`, as in the configuration. Errors as in
+// ParseConfig.
+StatusOr<std::vector<WantedModel>> ParseModels(const std::string& text, const std::string& file);
 
 // As ParseConfig, of a file that must be there.
 StatusOr<Config> LoadConfig(const std::string& file);

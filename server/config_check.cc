@@ -1,5 +1,6 @@
 #include <set>
 #include <sys/un.h>
+#include <utility>
 
 #include "server/config.h"
 
@@ -62,6 +63,16 @@ Status CheckConfig(const Config& config) {
     }
     if (!names.insert(device.name).second) fault("devices: the name comes twice: " + device.name);
   }
+  std::set<std::pair<std::string, std::string>> models;
+  for (const WantedModel& model : config.models) {
+    if (!model.device.empty() && names.count(model.device) == 0 &&
+        !(config.devices.empty() && model.device == DeviceConfig().name)) {
+      fault("models: there is no device " + model.device + " for " + model.name);
+    }
+    if (!models.emplace(model.name, model.device).second) {
+      fault("models: the name comes twice: " + model.name);
+    }
+  }
   return faults.empty() ? absl::OkStatus() : Error(Reason::kInvalidRequest, faults);
 }
 
@@ -86,6 +97,7 @@ StatusOr<std::vector<DevicePlan>> PlanDevices(const Config& config, Bytes availa
                                                 device.name + ": " + FormatBytes(weights) + " of " +
                                                 FormatBytes(plan.device.total));
     }
+    plan.store.capacity_includes_survivors = device.total.has_value();
     plan.store.weights_capacity = AlignDown(weights, kGranule);
     if (plan.store.weights_capacity.zero()) {
       return Error(Reason::kInvalidRequest, "devices: the weights of " + device.name +

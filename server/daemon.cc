@@ -20,6 +20,8 @@ constexpr size_t kMaxSessions = 4096;
 // How long calls in flight may end by themselves once everything else is drained.
 constexpr int64_t kLastCallsMs = 200;
 constexpr mode_t kSocketMode = 0660;
+// The name under which the health service tells whether what is wanted is online.
+constexpr char kReadyService[] = "ready";
 
 void LogDevices(const Store& store) {
   for (const auto& device : store.devices()) {
@@ -73,6 +75,7 @@ Daemon::Daemon(const Config& config, DaemonLock lock, std::string boot_id,
       handles_(sessions_, clock_),
       store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), clock_,
              *files_, handles_),
+      wanted_(store_, config.directory + "/pinned.yaml", config.models),
       gate_(std::move(boot_id), sessions_, clock_) {}
 
 Status Daemon::Serve() {
@@ -100,13 +103,15 @@ Status Daemon::Serve() {
   LogDevices(store_);
   spdlog::info("started version={} boot_id={} directory={} metrics_address={}", TENURE_VERSION,
                boot_id(), config_.directory, metrics_address_.empty() ? "off" : metrics_address_);
+  SetReady(false);
+  wanted_.Start([this] { SetReady(true); });
   return absl::OkStatus();
 }
 
 Status Daemon::ServeGrpc(const std::string& path) {
-  models_.emplace(store_, gate_, clock_, config_.max_watchers);
+  models_.emplace(store_, wanted_, gate_, clock_, config_.max_watchers);
   leases_.emplace(store_, gate_, clock_);
-  admin_.emplace(store_, sessions_, gate_, clock_, metrics_address_);
+  admin_.emplace(store_, wanted_, sessions_, gate_, clock_, metrics_address_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -118,6 +123,10 @@ Status Daemon::ServeGrpc(const std::string& path) {
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return Error(Reason::kBackend, "cannot start gRPC");
   return grpc_listener_->Start(path, kSocketMode);
+}
+
+void Daemon::SetReady(bool ready) {
+  grpc_->GetHealthCheckService()->SetServingStatus(kReadyService, ready);
 }
 
 bool Daemon::Quiet() const {
@@ -134,6 +143,7 @@ void Daemon::Stop(Duration timeout) {
   spdlog::info("stopping drain_timeout_ms={}",
                std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
   gate_.CloseForLoads();
+  wanted_.Stop();
   grpc_->GetHealthCheckService()->SetServingStatus(false);
   handles_.Drain(timeout);
   while (!Quiet() && clock_.Now() - started < timeout) std::this_thread::sleep_for(kTickInterval);

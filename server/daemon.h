@@ -21,6 +21,7 @@
 #include "server/model_service.h"
 #include "server/session_registry.h"
 #include "server/ticker.h"
+#include "server/wanted_models.h"
 
 namespace tenure {
 
@@ -28,7 +29,8 @@ namespace tenure {
 StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config);
 
 // A running tenured: from Start on it serves `grpc.sock` and `handle.sock` in its directory, and
-// /metrics. Start, Stop and the destructor belong to one thread.
+// /metrics, and brings online what is configured and what was pinned before. Start, Stop and the
+// destructor belong to one thread.
 class Daemon {
  public:
   // REQUIRES: CheckConfig(config) is OK. Fails if another daemon serves the directory, and with the
@@ -51,6 +53,7 @@ class Daemon {
          std::vector<DeviceOptions> devices);
   Status Serve();
   Status ServeGrpc(const std::string& path);
+  void SetReady(bool ready);
   bool Quiet() const;
 
   const Config config_;
@@ -60,6 +63,7 @@ class Daemon {
   SessionRegistry sessions_;
   HandleServer handles_;
   Store store_;
+  WantedModels wanted_;
   Gate gate_;
 
   std::string metrics_address_;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "server/printable.h"
+
 namespace tenure {
 namespace {
 
@@ -56,7 +58,7 @@ std::string Shorten(std::string_view text, size_t most) {
 grpc::Status ToGrpcStatus(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const std::string message =
-      Shorten({status.message().data(), status.message().size()}, kMostMessage);
+      Shorten(Printable({status.message().data(), status.message().size()}), kMostMessage);
   const std::optional<ErrorDetail> detail = DetailOf(status);
   if (!detail.has_value()) return {CodeOf(status), message};
 
@@ -65,7 +67,7 @@ grpc::Status ToGrpcStatus(const Status& status) {
   info.set_reason(detail->reason);
   size_t room = kMostValues;
   for (const auto& [name, text] : detail->values) {
-    std::string value = Shorten(text, kMostValue);
+    std::string value = Shorten(Printable(text), kMostValue);
     if (name.size() + value.size() > room) continue;
     room -= name.size() + value.size();
     (*info.mutable_metadata())[name] = std::move(value);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <google/protobuf/duration.pb.h>
+#include <map>
 #include <spdlog/spdlog.h>
 #include <utility>
 
 #include "core/base/check.h"
 #include "server/handle_packet.h"
+#include "server/printable.h"
 
 namespace tenure {
 namespace {
@@ -15,6 +17,8 @@ constexpr uint32_t kProtocolVersion = 1;
 constexpr size_t kMaxNameBytes = 64;
 // Packets taken from one client before it is the next one's turn.
 constexpr int kPacketsPerTurn = 32;
+// More than any machine has, so that sums of what clients claim stay sums.
+constexpr Bytes kMostSurviving = Bytes(uint64_t{1} << 56);
 // Packets of a client that has ended among which a goodbye is looked for.
 constexpr int kLastWords = 1024;
 
@@ -22,15 +26,6 @@ void Set(google::protobuf::Duration& into, Duration duration) {
   const int64_t count = std::max(duration, Duration::zero()).count();
   into.set_seconds(count / 1'000'000'000);
   into.set_nanos(static_cast<int32_t>(count % 1'000'000'000));
-}
-
-// Names are shown in terminals and logs.
-std::string Printable(const std::string& name) {
-  std::string printable = name;
-  std::replace_if(
-      printable.begin(), printable.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
-  return printable;
 }
 
 v1::DaemonPacket WelcomeTo(const HandleServerOptions& options) {
@@ -138,6 +133,7 @@ void HandleConnection::Greet(const v1::ClientPacket& packet) {
                                                                : "another protocol version");
   }
   session_ = opened->id;
+  TakeSurviving(hello.surviving());
   phase_ = Phase::kLive;
   give_up_ = kNever;
   v1::DaemonPacket reply = WelcomeTo(surroundings_.options);
@@ -165,6 +161,8 @@ void HandleConnection::Serve(const v1::ClientPacket& packet) {
       return TakeUnmapped(packet.unmapped());
     case v1::ClientPacket::kGoodbye:
       return Part();
+    case v1::ClientPacket::kSurviving:
+      return TakeSurviving(packet.surviving());
     case v1::ClientPacket::kHello:
       return Break("a second hello");
     case v1::ClientPacket::PACKET_NOT_SET:
@@ -201,6 +199,21 @@ void HandleConnection::TakeUnmapped(const v1::Unmapped& unmapped) {
   }
 }
 
+void HandleConnection::TakeSurviving(const v1::Surviving& surviving) {
+  std::map<std::string, Bytes> sizes;
+  for (const v1::SurvivingMemory& memory : surviving.memories()) {
+    if (memory.boot_id() == surroundings_.options.boot_id) continue;
+    Bytes& size = sizes[memory.device()];
+    size += std::min(Bytes(memory.bytes()), kMostSurviving - size);
+  }
+  survived_ = !sizes.empty();
+  surroundings_.store.SetSurviving(session_, sizes);
+}
+
+bool HandleConnection::MayRead() const {
+  return survived_ || surroundings_.store.UseBy(session_).shares > 0;
+}
+
 void HandleConnection::Refuse(std::string_view why) {
   TENURE_CHECK(greeting());
   surroundings_.counters.connections_refused.fetch_add(1, std::memory_order_relaxed);
@@ -225,7 +238,7 @@ void HandleConnection::Part() {
   surroundings_.registry.Leave(session_, SessionState::kGone);
   surroundings_.store.CloseSession(session_);
   ForgetOutbound();
-  if (surroundings_.store.UseBy(session_).shares == 0) Finish(false);
+  if (!MayRead()) Finish(false);
 }
 
 void HandleConnection::HangUp() {
@@ -234,7 +247,7 @@ void HandleConnection::HangUp() {
   surroundings_.registry.Leave(session_, SessionState::kGone);
   surroundings_.store.CloseSession(session_);
   ForgetOutbound();
-  if (!peer_.pidfd.valid() || surroundings_.store.UseBy(session_).shares == 0) {
+  if (!peer_.pidfd.valid() || !MayRead()) {
     give_up_ = After(surroundings_.clock.Now(), surroundings_.options.death_grace);
   }
 }

@@ -88,6 +88,10 @@ class HandleConnection {
   void TakeFetch(const v1::FetchShare& fetch);
   void TakeAck(const v1::ShareAck& ack);
   void TakeUnmapped(const v1::Unmapped& unmapped);
+  void TakeSurviving(const v1::Surviving& surviving);
+
+  // True while the process may read memory that it was given.
+  bool MayRead() const;
 
   // Ways on and out.
   void Break(std::string_view rule);
@@ -108,6 +112,7 @@ class HandleConnection {
   Phase phase_ = Phase::kGreeting;
   SessionId session_;
   bool said_goodbye_ = false;
+  bool survived_ = false;     // maps memory of an earlier daemon
   Instant give_up_ = kNever;  // hello was not said, or the process counts as dead
 
   HandleOutbound outbound_;

@@ -100,7 +100,8 @@ void AddLedger(Families& out, const Snapshots& snapshots) {
                                                     {"quarantined", ledger.quarantined},
                                                     {"padding", ledger.padding},
                                                     {"cached", ledger.cached},
-                                                    {"unbacked", ledger.unbacked}};
+                                                    {"unbacked", ledger.unbacked},
+                                                    {"stranded", ledger.stranded}};
     for (const auto& [state, bytes] : states) {
       memory.Add({{"device", each.device}, {"arena", Text(kArena)}, {"state", state}}, bytes);
     }

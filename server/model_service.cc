@@ -49,8 +49,14 @@ void LogLoaded(const LoadRequest& load, const LoadResult& result) {
 
 }  // namespace
 
-ModelService::ModelService(Store& store, const Gate& gate, const Clock& clock, int max_watchers)
-    : store_(store), gate_(gate), clock_(clock), loads_(kMaxLoadCalls), watchers_(max_watchers) {}
+ModelService::ModelService(Store& store, WantedModels& wanted, const Gate& gate, const Clock& clock,
+                           int max_watchers)
+    : store_(store),
+      wanted_(wanted),
+      gate_(gate),
+      clock_(clock),
+      loads_(kMaxLoadCalls),
+      watchers_(max_watchers) {}
 
 grpc::Status ModelService::LoadModel(grpc::ServerContext* context,
                                      const v1::LoadModelRequest* request,
@@ -73,6 +79,7 @@ Status ModelService::Load(grpc::ServerContext& context, const v1::LoadModelReque
     return result.status();
   }
   LogLoaded(load, *result);
+  wanted_.OnLoaded(result->model);
   // A call with a request id may be repeated, and is withdrawn by that id: its lease is not ours to
   // end.
   if (load.request_id.empty() && result->lease.has_value() && context.IsCancelled()) {
@@ -126,6 +133,7 @@ Status ModelService::Unload(grpc::ServerContext& context, const v1::UnloadModelR
   TENURE_ASSIGN_OR_RETURN(
       const UnloadResult result,
       store_.Unload(request.name(), Revision(request.revision()), request.device()));
+  wanted_.OnUnloaded(request.name(), request.device());
   response = ToProto(result);
   spdlog::info(
       "model unloaded name={} state={} freed_bytes={} retained_bytes={} deferred_bytes={} "
@@ -189,6 +197,8 @@ Status ModelService::Watch(grpc::ServerContext& context, const v1::WatchModelReq
   if (!place.has_value()) return RefuseAdmission(watchers_, "watches at a time");
 
   ModelWatch watch(store_, failures_, clock_, request.name(), request.device());
+  // From here on nothing is missed, and the caller may know.
+  writer.SendInitialMetadata();
   while (!context.IsCancelled()) {
     if (const std::optional<v1::WatchModelResponse> message = watch.Poll()) {
       if (!writer.Write(*message)) break;

@@ -8,6 +8,7 @@
 #include "server/gate.h"
 #include "server/limit.h"
 #include "server/load_failures.h"
+#include "server/wanted_models.h"
 
 namespace tenure {
 
@@ -15,7 +16,8 @@ namespace tenure {
 class ModelService final : public v1::ModelService::Service {
  public:
   // All references outlive the service.
-  ModelService(Store& store, const Gate& gate, const Clock& clock, int max_watchers);
+  ModelService(Store& store, WantedModels& wanted, const Gate& gate, const Clock& clock,
+               int max_watchers);
 
   grpc::Status LoadModel(grpc::ServerContext* context, const v1::LoadModelRequest* request,
                          v1::LoadModelResponse* response) override;
@@ -41,6 +43,7 @@ class ModelService final : public v1::ModelService::Service {
   void NoteFailure(const LoadRequest& load, const Status& error);
 
   Store& store_;
+  WantedModels& wanted_;
   const Gate& gate_;
   const Clock& clock_;
   Limit loads_;

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/layout/dtype.h"
+#include "server/printable.h"
 
 namespace tenure {
 
@@ -67,7 +68,7 @@ v1::Model ToProto(const ModelView& model) {
   proto.set_revision(model.revision.value());
   proto.set_state(ToProto(model.state));
   proto.set_device(model.device);
-  proto.set_path(model.path);
+  proto.set_path(Printable(model.path));
   if (model.layout != nullptr) {
     proto.set_architecture_key(model.layout->key().digest.ToHex());
     proto.set_tensor_count(static_cast<uint32_t>(model.layout->specs().size()));
@@ -183,6 +184,7 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapsh
   arena.set_padding(ledger.padding.count());
   arena.set_cached(ledger.cached.count());
   arena.set_unbacked(ledger.unbacked.count());
+  arena.set_stranded(ledger.stranded.count());
   arena.set_free(ledger.free().count());
   arena.set_reserved(ledger.reserved.count());
   arena.set_allocated(ledger.allocated().count());
@@ -222,6 +224,23 @@ v1::Session ToProto(const SessionView& session, const RegionUse& use) {
   proto.set_share_count(use.shares);
   proto.set_quarantined_share_count(use.quarantined_shares);
   *proto.mutable_silent_for() = ToProto(session.silent_for);
+  return proto;
+}
+
+v1::Readiness ToProto(const WantedModels::Progress& progress) {
+  v1::Readiness proto;
+  proto.set_ready(progress.ready);
+  proto.set_wanted(static_cast<uint32_t>(progress.wanted));
+  for (const WantedModels::Pending& pending : progress.pending) {
+    v1::PendingModel& model = *proto.add_pending();
+    model.set_name(pending.model.name);
+    model.set_path(pending.model.path);
+    model.set_device(pending.model.device);
+    model.set_loading(pending.loading);
+    if (pending.error.ok()) continue;
+    model.set_reason(DetailOf(pending.error).value_or(ErrorDetail{}).reason);
+    model.set_message(std::string(pending.error.message()));
+  }
   return proto;
 }
 

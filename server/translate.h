@@ -14,6 +14,7 @@
 #include "core/store/load.h"
 #include "core/store/store.h"
 #include "server/session_registry.h"
+#include "server/wanted_models.h"
 
 // Between the API's messages and the core's values, and nothing else. What comes in is checked by
 // itself (bounds, forms); what it names is the Store's to check.
@@ -45,5 +46,6 @@ v1::LeaseRenewal ToProto(LeaseId id, const DeviceStore::Renewal& renewal, Instan
 v1::Tensor ToProto(const Layout& layout, size_t index);
 v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapshot);
 v1::Session ToProto(const SessionView& session, const RegionUse& use);
+v1::Readiness ToProto(const WantedModels::Progress& progress);
 
 }  // namespace tenure

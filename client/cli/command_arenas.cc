@@ -29,14 +29,15 @@ void PrintLedger(const client::ArenaLedger& ledger) {
     uint64_t bytes;
     const char* meaning;
   };
-  const std::array<Row, 15> rows = {{
-      {"capacity", ledger.capacity, "what the arena may hold: the sum of the next seven"},
+  const std::array<Row, 16> rows = {{
+      {"capacity", ledger.capacity, "what the arena may hold: the sum of the next eight"},
       {"leased", ledger.leased, "regions with a live lease"},
       {"loading", ledger.loading, "regions being filled"},
       {"idle", ledger.idle, "active regions without a lease"},
       {"retained", ledger.retained, "offline regions kept for a while"},
       {"quarantined", ledger.quarantined, "readable by a session that did not answer for it"},
       {"padding", ledger.padding, "what alignment and granule cost"},
+      {"stranded", ledger.stranded, "from before the start, still mapped by somebody"},
       {"free", ledger.free, "cached + unbacked"},
       {"cached", ledger.cached, "held from the backend, nobody's"},
       {"unbacked", ledger.unbacked, "not asked for yet"},

@@ -30,6 +30,7 @@ Json ToJson(const client::ArenaLedger& ledger) {
           {"padding", ledger.padding},
           {"cached", ledger.cached},
           {"unbacked", ledger.unbacked},
+          {"stranded", ledger.stranded},
           {"free", ledger.free},
           {"reserved", ledger.reserved},
           {"allocated", ledger.allocated},
@@ -127,7 +128,21 @@ Json ToJson(const client::DaemonStatus& status) {
           {"uptime_ns", status.uptime.count()},
           {"devices", devices},
           {"metrics_address", status.metrics_address},
-          {"model_roots", roots}};
+          {"model_roots", roots},
+          {"readiness", ToJson(status.readiness)}};
+}
+
+Json ToJson(const client::Readiness& readiness) {
+  Json pending = Json::array();
+  for (const client::PendingModel& model : readiness.pending) {
+    pending.push_back({{"name", model.name},
+                       {"path", model.path},
+                       {"device", model.device},
+                       {"loading", model.loading},
+                       {"reason", model.reason},
+                       {"message", model.message}});
+  }
+  return {{"ready", readiness.ready}, {"wanted", readiness.wanted}, {"pending", pending}};
 }
 
 Json ToJson(const client::Session& session) {

@@ -13,6 +13,7 @@ nlohmann::ordered_json ToJson(const client::ModelEvent& event);
 nlohmann::ordered_json ToJson(const client::LoadResult& result);
 nlohmann::ordered_json ToJson(const client::UnloadResult& result);
 nlohmann::ordered_json ToJson(const client::DaemonStatus& status);
+nlohmann::ordered_json ToJson(const client::Readiness& readiness);
 nlohmann::ordered_json ToJson(const client::Session& session);
 nlohmann::ordered_json ToJson(const client::TensorPlace& tensor);
 

@@ -5,9 +5,25 @@
 
 #include "client/cpp/connection.h"
 #include "client/cpp/error.h"
+#include "client/cpp/reconnector.h"
 #include "client/cpp/translate.h"
 
 namespace tenure::client {
+namespace {
+
+// A unary call that grants nothing: CallOnce(reconnector, deadline, cancel, &Rpc::models,
+// &v1::ModelService::Stub::GetModel, request, response).
+template <typename Stub, typename Request, typename Reply>
+absl::Status CallOnce(Reconnector& reconnector, Deadline deadline, const std::stop_token& cancel,
+                      Stub& (Rpc::*stub)(),
+                      grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                      const Request& request, Reply& reply) {
+  return reconnector.Run(deadline, [&](Connection& connection) {
+    return connection.Call((connection.rpc().*stub)(), method, request, &reply, deadline, cancel);
+  });
+}
+
+}  // namespace
 
 std::string DefaultDirectory() {
   const char* directory = getenv("TENURE_DIR");
@@ -16,25 +32,34 @@ std::string DefaultDirectory() {
 
 std::string_view Version() { return TENURE_CLIENT_VERSION; }
 
-Client::Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+Client::Client(const ConnectOptions& options, std::unique_ptr<Reconnector> reconnector)
+    : timeout_(options.timeout),
+      load_timeout_(options.load_timeout),
+      reconnector_(std::move(reconnector)) {}
 Client::Client(Client&& other) noexcept = default;
 Client& Client::operator=(Client&& other) noexcept = default;
 Client::~Client() = default;
 
 absl::StatusOr<Client> Client::Connect(const ConnectOptions& options) {
-  absl::StatusOr<std::shared_ptr<Connection>> connection = Connection::Open(options);
-  if (!connection.ok()) return connection.status();
-  return Client(*std::move(connection));
+  TENURE_CLIENT_ASSIGN_OR_RETURN(std::unique_ptr<Reconnector> reconnector,
+                                 Reconnector::Open(options));
+  return Client(options, std::move(reconnector));
 }
 
 absl::StatusOr<LoadResult> Client::Load(const LoadRequest& request,
                                         const CallOptions& options) const {
-  return connection_->Load(request, options);
+  const Deadline deadline(options.timeout.value_or(load_timeout_));
+  return reconnector_->Run(deadline, [&](Connection& connection) {
+    return connection.Load(request, deadline, options.cancel);
+  });
 }
 
 absl::StatusOr<WeightLease> Client::Acquire(const AcquireRequest& request,
                                             const CallOptions& options) const {
-  return connection_->Acquire(request, options);
+  const Deadline deadline(options.timeout.value_or(timeout_));
+  return reconnector_->Run(deadline, [&](Connection& connection) {
+    return connection.Acquire(request, deadline, options.cancel);
+  });
 }
 
 absl::StatusOr<UnloadResult> Client::Unload(const std::string& name, uint64_t revision,
@@ -46,8 +71,8 @@ absl::StatusOr<UnloadResult> Client::Unload(const std::string& name, uint64_t re
   request.set_device(device);
   v1::UnloadModelResponse response;
   TENURE_CLIENT_RETURN_IF_ERROR(
-      connection_->Call(connection_->rpc().models(), &v1::ModelService::Stub::UnloadModel, request,
-                        &response, connection_->DeadlineOf(options), options.cancel));
+      CallOnce(*reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel,
+               &Rpc::models, &v1::ModelService::Stub::UnloadModel, request, response));
   return ToValue(response);
 }
 
@@ -59,21 +84,20 @@ absl::StatusOr<Model> Client::Get(const std::string& name, uint64_t revision,
   request.set_device(device);
   v1::Model response;
   TENURE_CLIENT_RETURN_IF_ERROR(
-      connection_->Call(connection_->rpc().models(), &v1::ModelService::Stub::GetModel, request,
-                        &response, connection_->DeadlineOf(options), options.cancel));
+      CallOnce(*reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel,
+               &Rpc::models, &v1::ModelService::Stub::GetModel, request, response));
   return ToValue(response);
 }
 
 absl::StatusOr<std::vector<Model>> Client::List(const CallOptions& options) const {
-  const Deadline deadline = connection_->DeadlineOf(options);
+  const Deadline deadline(options.timeout.value_or(timeout_));
   std::vector<Model> models;
   v1::ListModelsRequest request;
   request.set_page_size(1000);
   do {
     v1::ListModelsResponse response;
-    TENURE_CLIENT_RETURN_IF_ERROR(connection_->Call(connection_->rpc().models(),
-                                                    &v1::ModelService::Stub::ListModels, request,
-                                                    &response, deadline, options.cancel));
+    TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(*reconnector_, deadline, options.cancel, &Rpc::models,
+                                           &v1::ModelService::Stub::ListModels, request, response));
     for (const v1::Model& model : response.models()) models.push_back(ToValue(model));
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
@@ -84,53 +108,46 @@ absl::StatusOr<std::vector<TensorPlace>> Client::ListTensors(const std::string& 
                                                              uint64_t revision,
                                                              const std::string& device,
                                                              const CallOptions& options) const {
-  return connection_->ListTensors(name, revision, device, connection_->DeadlineOf(options),
-                                  options.cancel);
+  const Deadline deadline(options.timeout.value_or(timeout_));
+  return reconnector_->Run(deadline, [&](Connection& connection) {
+    return connection.ListTensors(name, revision, device, deadline, options.cancel);
+  });
 }
 
 absl::Status Client::Watch(const std::string& name, const std::string& device,
                            const std::function<bool(const ModelEvent&)>& on_event,
                            const CallOptions& options) const {
-  TENURE_CLIENT_RETURN_IF_ERROR(connection_->Usable());
-  v1::WatchModelRequest request;
-  request.set_name(name);
-  request.set_device(device);
-  grpc::ClientContext context;
-  connection_->rpc().Prepare(context, connection_->LoadDeadlineOf(options));
-  const std::stop_callback on_stop(options.cancel, [&context] { context.TryCancel(); });
-  const std::unique_ptr<grpc::ClientReader<v1::WatchModelResponse>> reader =
-      connection_->rpc().models().WatchModel(&context, request);
-  v1::WatchModelResponse event;
-  bool wanted = true;
-  while (wanted && reader->Read(&event)) wanted = on_event(ToValue(event));
-  if (!wanted) context.TryCancel();
-  const absl::Status status = FromRpc(reader->Finish());
-  return wanted ? connection_->Explain(status) : absl::OkStatus();
+  const Deadline deadline(options.timeout.value_or(load_timeout_));
+  return reconnector_->Run(deadline, [&](Connection& connection) {
+    return connection.Watch(name, device, on_event, deadline, options.cancel);
+  });
 }
 
 absl::StatusOr<DaemonStatus> Client::Status(const CallOptions& options) const {
   v1::GetStatusResponse response;
-  TENURE_CLIENT_RETURN_IF_ERROR(connection_->Call(
-      connection_->rpc().admin(), &v1::AdminService::Stub::GetStatus, v1::GetStatusRequest(),
-      &response, connection_->DeadlineOf(options), options.cancel));
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      CallOnce(*reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel,
+               &Rpc::admin, &v1::AdminService::Stub::GetStatus, v1::GetStatusRequest(), response));
   return ToValue(response);
 }
 
 absl::StatusOr<std::vector<Session>> Client::Sessions(const CallOptions& options) const {
   v1::ListSessionsResponse response;
-  TENURE_CLIENT_RETURN_IF_ERROR(connection_->Call(
-      connection_->rpc().admin(), &v1::AdminService::Stub::ListSessions, v1::ListSessionsRequest(),
-      &response, connection_->DeadlineOf(options), options.cancel));
+  TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(
+      *reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel, &Rpc::admin,
+      &v1::AdminService::Stub::ListSessions, v1::ListSessionsRequest(), response));
   std::vector<Session> sessions;
   for (const v1::Session& session : response.sessions()) sessions.push_back(ToValue(session));
   return sessions;
 }
 
-uint64_t Client::session_id() const { return connection_->session().session_id(); }
-const std::string& Client::boot_id() const { return connection_->session().boot_id(); }
+uint64_t Client::session_id() const { return reconnector_->last()->session().session_id(); }
+
+std::string Client::boot_id() const { return reconnector_->last()->session().boot_id(); }
 
 size_t Client::mapped_region_count() const {
-  return connection_->forked() ? 0 : connection_->session().mapped_region_count();
+  const std::shared_ptr<Connection> connection = reconnector_->last();
+  return connection->forked() ? 0 : connection->session().mapped_region_count();
 }
 
 }  // namespace tenure::client

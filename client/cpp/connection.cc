@@ -31,7 +31,9 @@ class GrantScope {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options) {
+absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options,
+                                                             std::shared_ptr<Survivors> survivors,
+                                                             Deadline deadline) {
   const std::string directory = options.directory.empty() ? DefaultDirectory() : options.directory;
   if (options.program.size() > kMaxNameBytes || options.instance.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError("program and instance have at most 64 bytes each");
@@ -41,8 +43,8 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOption
                               : options.program;
   const std::string instance =
       options.instance.empty() ? std::to_string(getpid()) : options.instance;
-  absl::StatusOr<std::unique_ptr<HandleSession>> session =
-      HandleSession::Open(directory + "/handle.sock", program, instance, Deadline(options.timeout));
+  absl::StatusOr<std::unique_ptr<HandleSession>> session = HandleSession::Open(
+      directory + "/handle.sock", program, instance, deadline, std::move(survivors));
   if (!session.ok()) return session.status();
   return std::shared_ptr<Connection>(new Connection(options, directory, *std::move(session)),
                                      [](Connection* connection) {
@@ -58,7 +60,6 @@ Connection::Connection(const ConnectOptions& options, const std::string& directo
                        std::unique_ptr<HandleSession> session)
     : directory_(directory),
       timeout_(options.timeout),
-      load_timeout_(options.load_timeout),
       session_(std::move(session)),
       rpc_(directory, session_->boot_id(), session_->token()),
       releases_(rpc_, *session_) {}
@@ -92,10 +93,9 @@ std::string Connection::NextRequestId() {
   return "auto-" + std::to_string(requests_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
-absl::StatusOr<WeightLease> Connection::Acquire(const AcquireRequest& request,
-                                                const CallOptions& options) {
+absl::StatusOr<WeightLease> Connection::Acquire(const AcquireRequest& request, Deadline deadline,
+                                                const std::stop_token& cancel) {
   TENURE_CLIENT_RETURN_IF_ERROR(Usable());
-  const Deadline deadline = DeadlineOf(options);
   v1::AcquireWeightsRequest message;
   message.set_name(request.name);
   message.set_device(request.device);
@@ -106,7 +106,7 @@ absl::StatusOr<WeightLease> Connection::Acquire(const AcquireRequest& request,
   const Instant called_at = Now();
   v1::AcquireWeightsResponse response;
   const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::AcquireWeights,
-                                        message, &response, deadline, options.cancel);
+                                        message, &response, deadline, cancel);
   if (!status.ok()) {
     if (EndedWithoutReply(status)) {
       v1::ReleaseLeaseRequest release;
@@ -115,13 +115,12 @@ absl::StatusOr<WeightLease> Connection::Acquire(const AcquireRequest& request,
     }
     return Explain(status);
   }
-  return Bind(response.lease(), called_at, deadline, options.cancel);
+  return Bind(response.lease(), called_at, deadline, cancel);
 }
 
-absl::StatusOr<LoadResult> Connection::Load(const LoadRequest& request,
-                                            const CallOptions& options) {
+absl::StatusOr<LoadResult> Connection::Load(const LoadRequest& request, Deadline deadline,
+                                            const std::stop_token& cancel) {
   TENURE_CLIENT_RETURN_IF_ERROR(Usable());
-  const Deadline deadline = LoadDeadlineOf(options);
   v1::LoadModelRequest message = ToMessage(request);
   message.set_request_id(request.request_id.empty() ? NextRequestId() : request.request_id);
 
@@ -129,7 +128,7 @@ absl::StatusOr<LoadResult> Connection::Load(const LoadRequest& request,
   const Instant called_at = Now();
   v1::LoadModelResponse response;
   const absl::Status status = rpc_.Call(rpc_.models(), &v1::ModelService::Stub::LoadModel, message,
-                                        &response, deadline, options.cancel);
+                                        &response, deadline, cancel);
   if (!status.ok()) {
     if (request.acquire && request.request_id.empty() && EndedWithoutReply(status)) {
       v1::ReleaseLeaseRequest release;
@@ -140,18 +139,38 @@ absl::StatusOr<LoadResult> Connection::Load(const LoadRequest& request,
   }
   LoadResult result = ToValue(response);
   if (response.has_lease()) {
-    absl::StatusOr<WeightLease> lease = Bind(response.lease(), called_at, deadline, options.cancel);
+    absl::StatusOr<WeightLease> lease = Bind(response.lease(), called_at, deadline, cancel);
     if (!lease.ok()) return lease.status();
     result.lease = *std::move(lease);
   }
   return result;
 }
 
+absl::Status Connection::Watch(const std::string& name, const std::string& device,
+                               const std::function<bool(const ModelEvent&)>& on_event,
+                               Deadline deadline, const std::stop_token& cancel) {
+  TENURE_CLIENT_RETURN_IF_ERROR(Usable());
+  v1::WatchModelRequest request;
+  request.set_name(name);
+  request.set_device(device);
+  grpc::ClientContext context;
+  rpc_.Prepare(context, deadline);
+  const std::stop_callback on_stop(cancel, [&context] { context.TryCancel(); });
+  const std::unique_ptr<grpc::ClientReader<v1::WatchModelResponse>> reader =
+      rpc_.models().WatchModel(&context, request);
+  v1::WatchModelResponse event;
+  bool wanted = true;
+  while (wanted && reader->Read(&event)) wanted = on_event(ToValue(event));
+  if (!wanted) context.TryCancel();
+  const absl::Status status = FromRpc(reader->Finish());
+  return wanted ? Explain(status) : absl::OkStatus();
+}
+
 absl::StatusOr<WeightLease> Connection::Bind(const v1::WeightLease& granted, Instant called_at,
                                              Deadline deadline, const std::stop_token& cancel) {
   auto held =
-      std::make_shared<HeldLease>(granted.lease_id(), granted.region_id(), granted.region_bytes(),
-                                  FromProto(granted.ttl()), called_at);
+      std::make_shared<HeldLease>(granted.lease_id(), granted.device(), granted.region_id(),
+                                  granted.region_bytes(), FromProto(granted.ttl()), called_at);
   const absl::StatusOr<const std::byte*> base = session_->Hold(held, deadline);
   if (!base.ok()) {
     v1::ReleaseLeaseRequest release;

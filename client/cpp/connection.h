@@ -4,6 +4,7 @@
 #include <absl/status/statusor.h>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -15,6 +16,7 @@
 #include "client/cpp/held_lease.h"
 #include "client/cpp/release_queue.h"
 #include "client/cpp/rpc.h"
+#include "client/cpp/survivors.h"
 #include "client/cpp/tensor_table.h"
 #include "tenure/client.h"
 
@@ -26,7 +28,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // In a forked child the last owner leaves it as it is, but for closing the connection: neither
   // its thread nor gRPC's exist there.
-  static absl::StatusOr<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
+  static absl::StatusOr<std::shared_ptr<Connection>> Open(const ConnectOptions& options,
+                                                          std::shared_ptr<Survivors> survivors,
+                                                          Deadline deadline);
 
   // OK if calls make sense: FAILED_PRECONDITION in a forked child, UNAVAILABLE once the daemon is
   // gone.
@@ -35,13 +39,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   HandleSession& session() { return *session_; }
   Rpc& rpc() { return rpc_; }
-
-  Deadline DeadlineOf(const CallOptions& options) const {
-    return Deadline(options.timeout.value_or(timeout_));
-  }
-  Deadline LoadDeadlineOf(const CallOptions& options) const {
-    return Deadline(options.timeout.value_or(load_timeout_));
-  }
 
   // A call that grants nothing.
   template <typename Stub, typename Request, typename Reply>
@@ -53,8 +50,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     return Explain(rpc_.Call(stub, method, request, reply, deadline, cancel));
   }
 
-  absl::StatusOr<WeightLease> Acquire(const AcquireRequest& request, const CallOptions& options);
-  absl::StatusOr<LoadResult> Load(const LoadRequest& request, const CallOptions& options);
+  absl::StatusOr<WeightLease> Acquire(const AcquireRequest& request, Deadline deadline,
+                                      const std::stop_token& cancel);
+  absl::StatusOr<LoadResult> Load(const LoadRequest& request, Deadline deadline,
+                                  const std::stop_token& cancel);
+
+  // As Client::Watch.
+  absl::Status Watch(const std::string& name, const std::string& device,
+                     const std::function<bool(const ModelEvent&)>& on_event, Deadline deadline,
+                     const std::stop_token& cancel);
 
   // All pages. The architecture's key goes to `architecture_key` unless that is null.
   absl::StatusOr<std::vector<TensorPlace>> ListTensors(const std::string& name, uint64_t revision,
@@ -83,7 +87,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const ForkGuard fork_guard_;
   const std::string directory_;
   const Duration timeout_;
-  const Duration load_timeout_;
   std::atomic<uint64_t> requests_ = 0;
   TensorTableCache tables_;
   std::unique_ptr<HandleSession> session_;

@@ -31,3 +31,14 @@ absl::Status SystemError(std::string_view what, int error);
   do {                                                                                           \
     if (absl::Status tenure_status_ = (expression); !tenure_status_.ok()) return tenure_status_; \
   } while (false)
+
+// Declares or assigns `target` from a StatusOr, or returns its error.
+#define TENURE_CLIENT_ASSIGN_OR_RETURN(target, expression)                                \
+  TENURE_CLIENT_ASSIGN_OR_RETURN_(TENURE_CLIENT_CONCAT_(tenure_value_, __LINE__), target, \
+                                  expression)
+#define TENURE_CLIENT_ASSIGN_OR_RETURN_(value, target, expression) \
+  auto value = (expression);                                       \
+  if (!value.ok()) return value.status();                          \
+  target = *std::move(value)
+#define TENURE_CLIENT_CONCAT_(a, b) TENURE_CLIENT_CONCAT__(a, b)
+#define TENURE_CLIENT_CONCAT__(a, b) a##b

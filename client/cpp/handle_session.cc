@@ -35,11 +35,12 @@ bool Readable(const HandleSocket& socket, Deadline deadline) {
 
 absl::StatusOr<v1::Welcome> Greet(HandleSocket& socket, const std::string& path,
                                   const std::string& program, const std::string& instance,
-                                  Deadline deadline) {
+                                  v1::Surviving surviving, Deadline deadline) {
   v1::ClientPacket hello;
   hello.mutable_hello()->set_protocol_version(kProtocolVersion);
   hello.mutable_hello()->set_program(program);
   hello.mutable_hello()->set_instance(instance);
+  *hello.mutable_hello()->mutable_surviving() = std::move(surviving);
   // Whoever has no room may say so, and hang up, before the hello.
   const absl::StatusOr<bool> sent = socket.Send(hello.SerializeAsString());
   while (sent.value_or(true) && Readable(socket, deadline)) {
@@ -63,25 +64,27 @@ absl::StatusOr<v1::Welcome> Greet(HandleSocket& socket, const std::string& path,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HandleSession>> HandleSession::Open(const std::string& path,
-                                                                   const std::string& program,
-                                                                   const std::string& instance,
-                                                                   Deadline deadline) {
+absl::StatusOr<std::unique_ptr<HandleSession>> HandleSession::Open(
+    const std::string& path, const std::string& program, const std::string& instance,
+    Deadline deadline, std::shared_ptr<Survivors> survivors) {
   absl::StatusOr<HandleSocket> socket = HandleSocket::Connect(path, deadline);
   if (!socket.ok()) return socket.status();
   const Instant before = Now();
-  const absl::StatusOr<v1::Welcome> welcome = Greet(*socket, path, program, instance, deadline);
+  Survivors::Report report = survivors->MakeReport();
+  const absl::StatusOr<v1::Welcome> welcome =
+      Greet(*socket, path, program, instance, std::move(report.surviving), deadline);
   if (!welcome.ok()) return welcome.status();
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.valid()) return SystemError("making an eventfd", errno);
-  std::unique_ptr<HandleSession> session(
-      new HandleSession(*std::move(socket), std::move(wake), *welcome, before));
+  std::unique_ptr<HandleSession> session(new HandleSession(
+      *std::move(socket), std::move(wake), *welcome, before, std::move(survivors), report.version));
   session->Start();
   return session;
 }
 
 HandleSession::HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welcome& welcome,
-                             Instant welcomed_at)
+                             Instant welcomed_at, std::shared_ptr<Survivors> survivors,
+                             uint64_t survivors_told)
     : boot_id_(welcome.boot_id()),
       token_(welcome.token()),
       session_id_(welcome.session_id()),
@@ -89,11 +92,14 @@ HandleSession::HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welco
                                                std::chrono::milliseconds(10),
                                                std::chrono::minutes(1))),
       wake_(std::move(wake)),
+      survivors_(std::move(survivors)),
       socket_(std::move(socket)),
+      survivors_told_(survivors_told),
       last_heartbeat_(welcomed_at),
       renewed_at_(welcomed_at) {}
 
 void HandleSession::Start() {
+  survivors_->Follow(this, [this] { Wake(); });
   // Signals are the program's own threads' business.
   sigset_t all;
   sigset_t before;
@@ -104,9 +110,11 @@ void HandleSession::Start() {
 }
 
 HandleSession::~HandleSession() {
+  survivors_->Unfollow(this);
   closing_.store(true);
   Wake();
   if (thread_.joinable()) thread_.join();
+  survivors_->Set(boot_id_, session_id_, {});
 }
 
 absl::Status HandleSession::Alive() const {
@@ -135,7 +143,8 @@ absl::StatusOr<const std::byte*> HandleSession::Hold(const std::shared_ptr<HeldL
   if (HeartbeatInterval() < interval) Wake();
   if (lease->region_bytes() == 0) return nullptr;
 
-  RegionTable::Region& region = regions_.Use(lease->region_id(), lease->region_bytes());
+  RegionTable::Region& region =
+      regions_.Use(lease->region_id(), lease->device(), lease->region_bytes());
   absl::Status failure;
   std::shared_ptr<Fetch> mine;
   if (region.size_bytes != lease->region_bytes()) {
@@ -169,11 +178,19 @@ absl::StatusOr<const std::byte*> HandleSession::Hold(const std::shared_ptr<HeldL
 }
 
 void HandleSession::Drop(const HeldLease& lease) {
-  std::vector<RegionTable::Taken> of_no_use;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   leases_.Remove(lease.lease_id());
   if (lease.region_bytes() != 0) regions_.Unuse(lease.region_id());
-  if (lost_.load()) of_no_use = regions_.TakeAllIdle();
+  if (!lost_.load()) return;
+  std::vector<RegionTable::Taken> of_no_use = regions_.TakeAllIdle();
+  lock.unlock();
+  UnmapSurvivors(std::move(of_no_use));
+}
+
+void HandleSession::UnmapSurvivors(std::vector<RegionTable::Taken> of_no_use) {
+  of_no_use.clear();
+  const std::lock_guard lock(mutex_);
+  survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
 }
 
 bool HandleSession::Valid(HeldLease& lease) {

@@ -21,6 +21,7 @@
 #include "client/cpp/held_lease.h"
 #include "client/cpp/mapping.h"
 #include "client/cpp/region_table.h"
+#include "client/cpp/survivors.h"
 #include "client/cpp/unique_fd.h"
 
 namespace tenure::client {
@@ -37,11 +38,14 @@ namespace tenure::client {
 // One mutex; nothing waits, maps or unmaps under it. Thread-safe.
 class HandleSession {
  public:
-  // UNAVAILABLE if there is no daemon, FAILED_PRECONDITION if it speaks another version.
+  // Tells the daemon of the survivors, now and when they change; once the session is over, what is
+  // still mapped of it is among them. UNAVAILABLE if there is no daemon, FAILED_PRECONDITION if it
+  // speaks another version.
   static absl::StatusOr<std::unique_ptr<HandleSession>> Open(const std::string& path,
                                                              const std::string& program,
                                                              const std::string& instance,
-                                                             Deadline deadline);
+                                                             Deadline deadline,
+                                                             std::shared_ptr<Survivors> survivors);
   // Unmaps everything, says so, says goodbye; takes a second at most if the daemon does not listen.
   // REQUIRES: every lease was dropped, and no call is under way.
   ~HandleSession();
@@ -86,8 +90,8 @@ class HandleSession {
     absl::Status status;  // guarded by mutex_, set once done
   };
 
-  HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welcome& welcome,
-                Instant welcomed_at);
+  HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welcome& welcome, Instant welcomed_at,
+                std::shared_ptr<Survivors> survivors, uint64_t survivors_told);
 
   void Start();
   void Wake();
@@ -96,6 +100,7 @@ class HandleSession {
   void Run();
   int WaitMillis(Instant now) const;
   void SendHeartbeatIfDue(Instant now);
+  void TellOfSurvivors();
   Instant NextHeartbeat() const;
   // REQUIRES: mutex_ is held.
   Duration HeartbeatInterval() const;
@@ -109,6 +114,8 @@ class HandleSession {
   void StartNextFetch();
   void SendFetch();
   void UnmapAndTell(std::vector<RegionTable::Taken> taken);
+  // Once the session is over: unmaps, and counts what is left among the survivors.
+  void UnmapSurvivors(std::vector<RegionTable::Taken> of_no_use);
   void Queue(const v1::ClientPacket& packet);
   absl::Status Flush();
   void Lose(const absl::Status& why);
@@ -119,12 +126,14 @@ class HandleSession {
   const uint64_t session_id_;
   const Duration heartbeat_interval_;
   UniqueFd wake_;
+  const std::shared_ptr<Survivors> survivors_;
 
   // Of the thread alone.
   HandleSocket socket_;
   std::deque<std::string> outbound_;
   std::shared_ptr<Fetch> fetch_;  // the one under way
   uint64_t heartbeat_sequence_ = 0;
+  uint64_t survivors_told_;  // the version that the daemon knows
   Instant last_heartbeat_;
   std::deque<std::pair<uint64_t, Instant>> unanswered_;  // heartbeats: sequence, sent at
   bool goodbye_said_ = false;

@@ -36,6 +36,7 @@ bool HandleSession::Step() {
     if (fetch_ == nullptr && !goodbye_said_) SayGoodbye();
   }
   SendHeartbeatIfDue(Now());
+  TellOfSurvivors();
   if (absl::Status sent = Flush(); !sent.ok()) {
     Lose(sent);
     return false;
@@ -83,6 +84,15 @@ void HandleSession::SendHeartbeatIfDue(Instant now) {
   packet.mutable_heartbeat()->set_sequence(++heartbeat_sequence_);
   unanswered_.emplace_back(heartbeat_sequence_, now);
   if (unanswered_.size() > kMostUnanswered) unanswered_.pop_front();
+  Queue(packet);
+}
+
+void HandleSession::TellOfSurvivors() {
+  if (goodbye_said_ || survivors_->version() == survivors_told_) return;
+  Survivors::Report report = survivors_->MakeReport();
+  survivors_told_ = report.version;
+  v1::ClientPacket packet;
+  *packet.mutable_surviving() = std::move(report.surviving);
   Queue(packet);
 }
 
@@ -273,11 +283,9 @@ absl::Status HandleSession::Flush() {
 }
 
 void HandleSession::Lose(const absl::Status& why) {
-  std::vector<RegionTable::Taken> of_no_use;
-  const std::lock_guard lock(mutex_);
-  lost_status_ = MakeError(
-      absl::StatusCode::kUnavailable, kDaemonGone,
-      "the session with the daemon is over, connect again: " + std::string(why.message()));
+  std::unique_lock lock(mutex_);
+  lost_status_ = MakeError(absl::StatusCode::kUnavailable, kDaemonGone,
+                           "the session with the daemon is over: " + std::string(why.message()));
   lost_.store(true, std::memory_order_release);
   leases_.LoseAll(kDaemonGone);
   if (fetch_ != nullptr) fetch_queue_.push_front(std::exchange(fetch_, nullptr));
@@ -287,8 +295,10 @@ void HandleSession::Lose(const absl::Status& why) {
     fetch->status = lost_status_;
   }
   fetch_queue_.clear();
-  of_no_use = regions_.TakeAllIdle();
+  std::vector<RegionTable::Taken> of_no_use = regions_.TakeAllIdle();
   fetched_.notify_all();
+  lock.unlock();
+  UnmapSurvivors(std::move(of_no_use));
 }
 
 }  // namespace tenure::client

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "client/cpp/deadline.h"
 
@@ -20,15 +21,17 @@ namespace tenure::client {
 class HeldLease {
  public:
   // `granted_at` is a moment before the daemon granted it.
-  HeldLease(uint64_t lease_id, uint64_t region_id, uint64_t region_bytes, Duration ttl,
-            Instant granted_at)
+  HeldLease(uint64_t lease_id, std::string device, uint64_t region_id, uint64_t region_bytes,
+            Duration ttl, Instant granted_at)
       : lease_id_(lease_id),
+        device_(std::move(device)),
         region_id_(region_id),
         region_bytes_(region_bytes),
         ttl_(ttl),
         granted_at_(granted_at) {}
 
   uint64_t lease_id() const { return lease_id_; }
+  const std::string& device() const { return device_; }
   uint64_t region_id() const { return region_id_; }
   uint64_t region_bytes() const { return region_bytes_; }
   Duration ttl() const { return ttl_; }
@@ -51,6 +54,7 @@ class HeldLease {
 
  private:
   const uint64_t lease_id_;
+  const std::string device_;
   const uint64_t region_id_;
   const uint64_t region_bytes_;
   const Duration ttl_;

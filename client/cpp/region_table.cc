@@ -4,9 +4,13 @@
 
 namespace tenure::client {
 
-RegionTable::Region& RegionTable::Use(uint64_t region_id, uint64_t size_bytes) {
+RegionTable::Region& RegionTable::Use(uint64_t region_id, const std::string& device,
+                                      uint64_t size_bytes) {
   const auto [entry, added] = regions_.try_emplace(region_id);
-  if (added) entry->second.size_bytes = size_bytes;
+  if (added) {
+    entry->second.device = device;
+    entry->second.size_bytes = size_bytes;
+  }
   ++entry->second.users;
   return entry->second;
 }
@@ -61,6 +65,14 @@ size_t RegionTable::mapped_count() const {
   return static_cast<size_t>(std::count_if(regions_.begin(), regions_.end(), [](const auto& each) {
     return each.second.state == State::kMapped;
   }));
+}
+
+std::map<std::string, uint64_t> RegionTable::mapped_bytes_by_device() const {
+  std::map<std::string, uint64_t> bytes;
+  for (const auto& [id, region] : regions_) {
+    if (region.state == State::kMapped) bytes[region.device] += region.size_bytes;
+  }
+  return bytes;
 }
 
 void RegionTable::ForgetIfUnused(Regions::iterator region) {

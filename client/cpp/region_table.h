@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ class RegionTable {
 
   struct Region {
     State state = State::kUnmapped;
+    std::string device;
     uint64_t size_bytes = 0;
     size_t users = 0;
     uint64_t share_serial = 0;  // while mapped
@@ -36,7 +38,7 @@ class RegionTable {
   };
 
   // Adds a user. The reference stays good until this user is removed.
-  Region& Use(uint64_t region_id, uint64_t size_bytes);
+  Region& Use(uint64_t region_id, const std::string& device, uint64_t size_bytes);
   // REQUIRES: the region has a user.
   void Unuse(uint64_t region_id);
 
@@ -52,6 +54,7 @@ class RegionTable {
   std::vector<Taken> TakeAllIdle();
 
   size_t mapped_count() const;
+  std::map<std::string, uint64_t> mapped_bytes_by_device() const;
 
  private:
   using Regions = std::map<uint64_t, Region>;

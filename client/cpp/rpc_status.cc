@@ -33,4 +33,8 @@ bool EndedWithoutReply(const absl::Status& status) {
   }
 }
 
+bool MeantAnotherDaemon(const absl::Status& status) {
+  return !status.ok() && ErrorReason(status) == "STALE_INCARNATION";
+}
+
 }  // namespace tenure::client

@@ -11,4 +11,7 @@ absl::Status FromRpc(const grpc::Status& status);
 // True if it cannot be known what became of the call: it was cut off, not refused.
 bool EndedWithoutReply(const absl::Status& status);
 
+// True if the call met another daemon than the one it was for, which did nothing.
+bool MeantAnotherDaemon(const absl::Status& status);
+
 }  // namespace tenure::client

@@ -83,6 +83,7 @@ ArenaLedger ToValue(const v1::ArenaLedger& ledger) {
   value.padding = ledger.padding();
   value.cached = ledger.cached();
   value.unbacked = ledger.unbacked();
+  value.stranded = ledger.stranded();
   value.free = ledger.free();
   value.reserved = ledger.reserved();
   value.allocated = ledger.allocated();
@@ -173,6 +174,12 @@ DaemonStatus ToValue(const v1::GetStatusResponse& response) {
   value.metrics_address = response.metrics_address();
   for (const v1::ModelRoot& root : response.model_roots()) {
     value.model_roots.push_back({root.name(), root.path()});
+  }
+  value.readiness.ready = response.readiness().ready();
+  value.readiness.wanted = response.readiness().wanted();
+  for (const v1::PendingModel& model : response.readiness().pending()) {
+    value.readiness.pending.push_back({model.name(), model.path(), model.device(), model.loading(),
+                                       model.reason(), model.message()});
   }
   return value;
 }

@@ -15,7 +15,7 @@ enum class Holding {
 
 // One arena at one moment. In the first four states the bytes that nobody asked for are `padding`:
 //
-//   capacity  = leased + loading + idle + retained + quarantined + padding + free
+//   capacity  = leased + loading + idle + retained + quarantined + padding + free + stranded
 //   free      = cached + unbacked
 //   allocated = leased + loading + idle + quarantined + padding
 //   requested = leased + loading + idle + quarantined
@@ -29,6 +29,7 @@ struct Ledger {
   Bytes padding;
   Bytes cached;    // held from the backend, nobody's
   Bytes unbacked;  // not asked for yet
+  Bytes stranded;  // given out before the daemon's start, and still mapped by somebody
   Bytes reserved;  // held from the backend
   // The largest request that would succeed now without reclaim.
   Bytes largest_free;

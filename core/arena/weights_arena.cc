@@ -31,6 +31,7 @@ std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
   claim.bytes = RegionBytes(size);
   if (claim.bytes > available()) return std::nullopt;
 
+  const Bytes room = unbacked();
   Bytes missing;
   for (const Bytes wanted : SegmentSizes(size, segment_size_, granule_)) {
     Claim::Slot& slot = claim.slots.emplace_back(Claim::Slot{.size = wanted, .segment = {}});
@@ -47,7 +48,6 @@ std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
   // What is left in the cache fitted nothing: it makes way for what is missing, the largest first
   // so that few Segments go.
   Bytes evicted;
-  const Bytes room = unbacked() - (claim.bytes - missing);
   while (room + evicted < missing) {
     const auto largest = std::prev(cache_.end());
     claim.evicted.push_back(std::move(largest->second.front().segment));

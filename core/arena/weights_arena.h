@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -18,9 +19,10 @@ std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule);
 
 // The budget of the weights arena and the Segments that nobody uses: bytes are claimed here before
 // memory exists, and Segments come back here before they go back to the backend. A Segment is
-// either cached here, leaving (on its way back to the backend), or with whoever claimed it.
+// either cached here, leaving (on its way back to the backend), or with whoever claimed it. What
+// survivors of an earlier daemon still map is stranded: no memory is asked for in its place.
 //
-//   capacity = claimed + cached + leaving + unbacked
+//   capacity = claimed + cached + leaving + stranded + unbacked
 //
 // Thread-compatible. Never creates or destroys a Segment itself: that waits, and is its caller's
 // work.
@@ -63,11 +65,16 @@ class WeightsArena {
   std::vector<Segment> TakeCachedBefore(Instant cutoff);
   void Left(Bytes size);
 
+  // What survivors say that they map, in all. Counts as far as there is room for it beside what is
+  // claimed here.
+  void SetSurviving(Bytes size) { surviving_ = size; }
+
   Bytes capacity() const { return capacity_; }
   Bytes claimed() const { return claimed_; }
   Bytes cached() const { return cached_; }
   Bytes leaving() const { return leaving_; }
-  Bytes unbacked() const { return capacity_ - claimed_ - cached_ - leaving_; }
+  Bytes stranded() const { return std::min(surviving_, capacity_ - claimed_ - cached_ - leaving_); }
+  Bytes unbacked() const { return capacity_ - claimed_ - cached_ - leaving_ - stranded(); }
   // What could be claimed at once.
   Bytes available() const { return cached_ + unbacked(); }
   // Held from the backend, by whomever.
@@ -89,6 +96,7 @@ class WeightsArena {
   Bytes cached_;
   Bytes leaving_;
   Bytes reserved_;
+  Bytes surviving_;
   // By size; within a size the one cached last is at the back, and is taken first.
   std::map<Bytes, std::deque<CachedSegment>> cache_;
 };

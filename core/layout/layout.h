@@ -22,7 +22,8 @@ inline constexpr Bytes kDefaultAlignment = Bytes(256);
 // an empty Place. The same set of specs gives the same Layout, whatever order it came in.
 // Immutable.
 //
-//   total = end of the last Place, tensor_bytes = sum of the Places' sizes, total >= tensor_bytes
+//   total = end of the last Place that has bytes, tensor_bytes = sum of the Places' sizes,
+//   total >= tensor_bytes
 class Layout {
  public:
   // REQUIRES: `alignment` is a power of two.

@@ -108,10 +108,4 @@ std::vector<const Model*> ModelTable::All() const {
   return all;
 }
 
-void ModelTable::SetRetention(RegionId region, bool pinned, std::optional<Duration> retain_ttl) {
-  Model& model = models_.at(region);
-  model.pinned = pinned;
-  model.retain_ttl = retain_ttl;
-}
-
 }  // namespace tenure

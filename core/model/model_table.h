@@ -19,7 +19,8 @@ struct Model {
   std::string name;
   Revision revision;
   RegionId region;
-  std::string path;
+  std::string path;    // canonical
+  std::string source;  // as the load named it
   bool pinned = false;
   std::optional<Duration> retain_ttl;  // nullopt: as configured
 };
@@ -55,8 +56,6 @@ class ModelTable {
   std::vector<const Model*> Named(std::string_view name) const;
   // In the order of name, revision, Region.
   std::vector<const Model*> All() const;
-
-  void SetRetention(RegionId region, bool pinned, std::optional<Duration> retain_ttl);
 
  private:
   struct Name {

@@ -38,6 +38,8 @@ struct DeviceStoreOptions {
   Duration idle_unload_after = kForever;  // kForever: idle models are never unloaded
   Duration default_lease_ttl = std::chrono::seconds(30);
   int concurrent_loads = 2;
+  // False if the capacity was taken from what was free while survivors held theirs.
+  bool capacity_includes_survivors = true;
 };
 
 // Ids that are unique over all Devices.
@@ -75,6 +77,10 @@ class DeviceStore {
   void RenewSession(SessionId session);
   void CloseSession(SessionId session);
   void EndSession(SessionId session);
+  // What the Session's process still maps of this Device's memory from before the daemon's start;
+  // replaces what was said before. It is not there to be given out until the process has ended.
+  // Does nothing if the capacity was measured with that memory already in use.
+  void SetSurviving(SessionId session, Bytes size);
 
   // --- Models.
 
@@ -163,6 +169,7 @@ class DeviceStore {
   void StartRetention(RegionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(RegionId region, ReclaimCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendRecalls(RegionId region, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SumSurviving(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
 
@@ -241,6 +248,7 @@ class DeviceStore {
   ModelTable models_ ABSL_GUARDED_BY(mutex_);
   LeaseTable leases_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<SessionId, SessionIdentity> identities_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<SessionId, Bytes> surviving_ ABSL_GUARDED_BY(mutex_);
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
   std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);

@@ -57,6 +57,7 @@ StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequ
   LoadResult result;
   result.reuse = found->state == RegionState::kRetained ? Reuse::kRevived : Reuse::kResident;
   Model model = *models_.OfRegion(id);
+  model.source = request.path;
   model.pinned = request.pin;
   model.retain_ttl = request.retain_ttl;
   if (found->state != RegionState::kActive) {
@@ -66,14 +67,12 @@ StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequ
   if (request.acquire) {
     TENURE_ASSIGN_OR_RETURN(result.lease, Grant(request.session, model, request.lease_ttl));
   }
-  if (found->state == RegionState::kActive) {
-    models_.SetRetention(id, model.pinned, model.retain_ttl);
-  } else {
+  if (found->state != RegionState::kActive) {
     regions_.Transition(id, RegionEvent::kRestore);
     leases_.CancelRecalls(id);
-    models_.Assign(std::move(model));
-    MakeCurrent(id, content);
   }
+  models_.Assign(std::move(model));
+  MakeCurrent(id, content);
   UseChanged(id);
   result.segments_reused = static_cast<uint32_t>(found->segments.size());
   result.model = ViewOf(*models_.OfRegion(id));

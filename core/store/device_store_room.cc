@@ -148,8 +148,9 @@ Status DeviceStore::RefuseRoom(Bytes need) const {
       "no room on ", device_.info().name, " for ", FormatBytes(need), ": capacity ",
       FormatBytes(ledger.capacity), ", free ", FormatBytes(ledger.free()), ", retained ",
       FormatBytes(ledger.retained), ", idle ", FormatBytes(idle), ", leased ", FormatBytes(leased),
-      ", loading ", FormatBytes(loading), ", quarantined ", FormatBytes(quarantined),
-      "; the largest model that would fit now has ", FormatBytes(largest));
+      ", loading ", FormatBytes(loading), ", quarantined ", FormatBytes(quarantined), ", stranded ",
+      FormatBytes(ledger.stranded), "; the largest model that would fit now has ",
+      FormatBytes(largest));
   if (!holders.empty()) absl::StrAppend(&message, "; held by ", absl::StrJoin(holders, ", "));
 
   const bool fits_empty = need <= ledger.capacity;
@@ -171,6 +172,7 @@ Status DeviceStore::RefuseRoom(Bytes need) const {
                         {"leased_bytes", absl::StrCat(leased.count())},
                         {"loading_bytes", absl::StrCat(loading.count())},
                         {"quarantined_bytes", absl::StrCat(quarantined.count())},
+                        {"stranded_bytes", absl::StrCat(ledger.stranded.count())},
                         {"largest_loadable_bytes", absl::StrCat(largest.count())}};
   if (!holders.empty()) values.emplace_back("holders", absl::StrJoin(holders, ", "));
   const bool held = fits_empty && !holders.empty();

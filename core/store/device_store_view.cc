@@ -39,12 +39,14 @@ ModelView DeviceStore::ViewOf(const Model& model) const {
                  .state = region.state,
                  .device = device_.info().name,
                  .path = model.path,
+                 .source = model.source,
                  .layout = region.layout,
                  .content = region.content,
                  .region = region.id,
                  .generation = region.generation,
                  .region_bytes = region.bytes,
                  .pinned = model.pinned,
+                 .retain_ttl = model.retain_ttl,
                  .holders = HoldersOf(region.id),
                  .expires_in = {}};
   const bool expiring =
@@ -82,6 +84,7 @@ Ledger DeviceStore::LedgerNow() const {
   ledger.capacity = arena_.capacity();
   ledger.cached = arena_.cached() + arena_.leaving();
   ledger.unbacked = arena_.unbacked();
+  ledger.stranded = arena_.stranded();
   ledger.reserved = arena_.reserved();
   // Regions are made of Segments that clients stitch, so no free byte is out of reach.
   ledger.largest_free = ledger.free();
@@ -110,7 +113,8 @@ void DeviceStore::Validate() const {
   regions_.Validate();
   leases_.Validate();
   const Ledger ledger = LedgerNow();
-  TENURE_CHECK(ledger.capacity == ledger.allocated() + ledger.retained + ledger.free());
+  TENURE_CHECK(ledger.capacity ==
+               ledger.allocated() + ledger.retained + ledger.free() + ledger.stranded);
   TENURE_CHECK(arena_.claimed() == ledger.allocated() + ledger.retained);
   for (const Region* region : regions_.All()) {
     const RegionUse use = leases_.UseOf(region->id);

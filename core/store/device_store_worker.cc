@@ -111,6 +111,7 @@ Status DeviceStore::Place(LoadJob& job, Placement& placement, LoadResult& result
               .revision = models_.RevisionFor(job.request.name, content),
               .region = {},
               .path = job.model.checkpoint.path,
+              .source = job.request.path,
               .pinned = job.request.pin,
               .retain_ttl = job.request.retain_ttl};
   if (const Region* region = FindAdoptable(*job.model.layout)) {

@@ -68,13 +68,15 @@ struct ModelView {
   Revision revision;
   RegionState state = RegionState::kLoading;
   std::string device;
-  std::string path;
+  std::string path;    // canonical
+  std::string source;  // as the load named it
   std::shared_ptr<const Layout> layout;
   std::optional<ContentId> content;
   RegionId region;
   Generation generation;
   Bytes region_bytes;
   bool pinned = false;
+  std::optional<Duration> retain_ttl;  // nullopt: as configured
   std::vector<Holder> holders;
   std::optional<Duration> expires_in;
 };

@@ -69,6 +69,13 @@ void Store::EndSession(SessionId session) {
   acquire_requests_.Forget(session);
 }
 
+void Store::SetSurviving(SessionId session, const std::map<std::string, Bytes>& sizes) {
+  for (const auto& device : devices_) {
+    const auto found = sizes.find(device->device_info().name);
+    device->SetSurviving(session, found == sizes.end() ? Bytes(0) : found->second);
+  }
+}
+
 StatusOr<std::vector<DeviceStore*>> Store::Named(const std::string& name) const {
   std::vector<DeviceStore*> named;
   for (const auto& device : devices_) {

@@ -48,6 +48,9 @@ class Store {
   void CloseSession(SessionId session);
   // Its process has ended.
   void EndSession(SessionId session);
+  // As DeviceStore::SetSurviving, by the names of the Devices; those not listed have none, those
+  // not known are ignored.
+  void SetSurviving(SessionId session, const std::map<std::string, Bytes>& sizes);
 
   // --- Models.
   StatusOr<LoadResult> Load(const LoadRequest& request, const CallLimits& limits);

@@ -13,7 +13,8 @@ constexpr auto kPatience = std::chrono::seconds(30);
 
 EmptyCall::EmptyCall(const std::string& directory, const std::string& program) {
   auto session = client::HandleSession::Open(directory + "/handle.sock", program, "empty",
-                                             client::Deadline(kPatience));
+                                             client::Deadline(kPatience),
+                                             std::make_shared<client::Survivors>());
   if (!session.ok()) throw std::runtime_error(session.status().ToString());
   session_ = *std::move(session);
   rpc_ = std::make_unique<client::Rpc>(directory, session_->boot_id(), session_->token());

@@ -88,8 +88,8 @@ TEST_F(CliTest, PrintsTheWholeLedger) {
   const Outcome arenas = Run({"arenas"});
   EXPECT_EQ(arenas.code, 0) << arenas.err;
   for (const char* row : {"capacity", "leased", "loading", "idle", "retained", "quarantined",
-                          "padding", "free", "cached", "unbacked", "reserved", "allocated",
-                          "requested", "largest_free", "fragmentation"}) {
+                          "padding", "stranded", "free", "cached", "unbacked", "reserved",
+                          "allocated", "requested", "largest_free", "fragmentation"}) {
     EXPECT_THAT(arenas.out, HasSubstr(std::string("\n") + row)) << row;
   }
 }

@@ -3,6 +3,7 @@
 #include "tenure/client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/wait.h>
@@ -193,20 +194,21 @@ TEST_F(ClientTest, AWatchTellsOfALoadAndEndsWithTheMemory) {
   const ModelFile file = WriteModel(daemon_, "a", 8);
   const Client client = Connect();
   std::vector<client::ModelState> states;
+  std::atomic<bool> seen_active = false;
   std::thread watcher([&] {
     const absl::Status status = client.Watch("a", "", [&](const client::ModelEvent& event) {
+      if (event.model.state == client::ModelState::kActive) seen_active = true;
       if (states.empty() || states.back() != event.model.state) states.push_back(event.model.state);
       return true;
     });
     EXPECT_TRUE(status.ok()) << status;
   });
   ASSERT_TRUE(client.Load({.name = "a", .path = file.path, .retention = milliseconds(0)}).ok());
-  std::this_thread::sleep_for(milliseconds(300));
-  ASSERT_TRUE(client.Unload("a").ok());
+  EXPECT_TRUE(Eventually([&] { return seen_active.load(); }));
+  EXPECT_TRUE(client.Unload("a").ok());
   watcher.join();
   ASSERT_FALSE(states.empty());
   EXPECT_EQ(states.back(), client::ModelState::kGone);
-  EXPECT_NE(std::find(states.begin(), states.end(), client::ModelState::kActive), states.end());
 }
 
 TEST_F(ClientTest, AForkedChildsClientSaysSo) {

@@ -12,7 +12,7 @@ constexpr uint64_t kBytes = uint64_t{2} << 20;
 
 // A region that was used, fetched, and is in use still.
 void Map(RegionTable& table, uint64_t region_id, uint64_t serial) {
-  ASSERT_EQ(table.Use(region_id, kBytes).state, State::kUnmapped);
+  ASSERT_EQ(table.Use(region_id, "host:0", kBytes).state, State::kUnmapped);
   table.BeginFetch(region_id);
   table.FinishFetch(region_id, serial, *Mapping::Reserve(kBytes));
 }
@@ -41,7 +41,7 @@ TEST(RegionTableTest, UsingAnIdleRegionAgainFindsItMapped) {
   RegionTable table;
   Map(table, 1, 7);
   table.Unuse(1);
-  EXPECT_EQ(table.Use(1, kBytes).state, State::kMapped);
+  EXPECT_EQ(table.Use(1, "host:0", kBytes).state, State::kMapped);
   EXPECT_FALSE(table.TakeIdle(7).has_value());
 }
 
@@ -58,7 +58,7 @@ TEST(RegionTableTest, ARecallOfAnOlderMappingOfTheRegionTakesNothing) {
 
 TEST(RegionTableTest, ARegionOnItsWayIsNotTaken) {
   RegionTable table;
-  table.Use(1, kBytes);
+  table.Use(1, "host:0", kBytes);
   table.BeginFetch(1);
   table.Unuse(1);
   EXPECT_TRUE(table.TakeAllIdle().empty());
@@ -68,16 +68,16 @@ TEST(RegionTableTest, ARegionOnItsWayIsNotTaken) {
 
 TEST(RegionTableTest, ARegionThatCouldNotBeFetchedIsForgottenWithItsLastUser) {
   RegionTable table;
-  table.Use(1, kBytes);
-  table.Use(1, kBytes);
+  table.Use(1, "host:0", kBytes);
+  table.Use(1, "host:0", kBytes);
   table.BeginFetch(1);
   table.FailFetch(1);
   table.Unuse(1);
-  EXPECT_EQ(table.Use(1, kBytes).state, State::kUnmapped);
+  EXPECT_EQ(table.Use(1, "host:0", kBytes).state, State::kUnmapped);
   table.Unuse(1);
   table.Unuse(1);
   // Forgotten: it may have another size now.
-  EXPECT_EQ(table.Use(1, 2 * kBytes).size_bytes, 2 * kBytes);
+  EXPECT_EQ(table.Use(1, "host:0", 2 * kBytes).size_bytes, 2 * kBytes);
 }
 
 }  // namespace

@@ -84,11 +84,11 @@ std::string Scrape::Imbalance() const {
         std::string(what) + " is " + std::to_string(is) + ", not " + std::to_string(should) + "\n";
   };
   expect("the sum of all states", Value("tenure_memory_bytes"), capacity);
-  expect("capacity", capacity, allocated + Memory("retained") + free);
+  expect("capacity", capacity, allocated + Memory("retained") + free + Memory("stranded"));
   expect("allocated", Value("tenure_arena_allocated_bytes"), allocated);
   // Room that a load has claimed is not unbacked any more; its memory comes a little later.
   const uint64_t reserved = Value("tenure_arena_reserved_bytes");
-  const uint64_t backed = capacity - Memory("unbacked");
+  const uint64_t backed = capacity - Memory("unbacked") - Memory("stranded");
   if (Memory("loading") == 0) expect("reserved", reserved, backed);
   if (reserved > backed) wrong += "reserved is above what is backed\n";
   expect("requested", Value("tenure_arena_requested_bytes"), used);

@@ -34,6 +34,9 @@ metrics: {address: ""}
 model_roots:
   - {name: a, path: /models/a}
   - {name: b, path: /models/b}
+models:
+  - {name: m, path: a/m, device: "host:1", pin: true, retain_ttl: never}
+  - {name: n, path: a/n}
 devices:
   - {name: "host:1", backend: host, total: 1GiB, weights: 25%, huge_pages: try}
 weights: {segment_size: 4MiB, retain_ttl: 0, cache_ttl: never, recall_wait: 50ms,
@@ -53,6 +56,11 @@ max_watchers: 0
   ASSERT_EQ(config->model_roots.size(), 2u);
   EXPECT_EQ(config->model_roots[1].name, "b");
   EXPECT_EQ(config->model_roots[1].path, "/models/b");
+  EXPECT_EQ(
+      config->models,
+      (std::vector<WantedModel>{
+          {.name = "m", .path = "a/m", .device = "host:1", .pin = true, .retain_ttl = kForever},
+          {.name = "n", .path = "a/n"}}));
   ASSERT_EQ(config->devices.size(), 1u);
   EXPECT_EQ(config->devices[0].name, "host:1");
   EXPECT_EQ(config->devices[0].total, GiB(1));
@@ -92,6 +100,9 @@ TEST(ConfigTest, FaultsNameFileLineAndKey) {
       {"devices:\n- weights: 120%\n", "f.yaml:2: devices[0].weights: expected a size"},
       {"devices:\n- total: 70%\n", "f.yaml:2: devices[0].total: expected a size"},
       {"model_roots:\n- {path: /a}\n", "f.yaml:2: model_roots[0]: name is missing"},
+      {"models:\n- {name: a}\n", "f.yaml:2: models[0]: path is missing"},
+      {"models:\n- {name: \"a b\", path: x}\n", "f.yaml:2: models[0]: a model's name has"},
+      {"models:\n- {name: a, path: x, pin: maybe}\n", "models[0].pin: expected true or false"},
       {"log: {level: loud}\n", "f.yaml:1: log.level: expected trace"},
       {"copy_threads: 0\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"copy_threads: 2KiB\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
@@ -162,6 +173,14 @@ TEST(CheckConfigTest, RefusesWhatContradictsItself) {
                 c.devices[0].name = "gpu:0";
               }),
               HasSubstr("gpu:0"));
+  EXPECT_THAT(fault([](Config& c) { c.models = {{.name = "m", .path = "p", .device = "host:1"}}; }),
+              HasSubstr("no device host:1"));
+  EXPECT_EQ(fault([](Config& c) { c.models = {{.name = "m", .path = "p", .device = "host:0"}}; }),
+            "");
+  EXPECT_THAT(fault([](Config& c) {
+                c.models = {{.name = "m", .path = "p"}, {.name = "m", .path = "q"}};
+              }),
+              HasSubstr("comes twice: m"));
 }
 
 TEST(PlanDevicesTest, TakesTheShareOfWhatTheMachineHasDownToTheGranule) {

@@ -34,6 +34,13 @@ TEST(ErrorsTest, EveryReasonTravelsWithItsCode) {
   }
 }
 
+TEST(ErrorsTest, WhatIsNoTextIsMadeText) {
+  const grpc::Status out =
+      ToGrpcStatus(Error(Reason::kFileNotFound, "no such file: a\xFF\n", {{"path", "a\xFF"}}));
+  EXPECT_EQ(out.error_message(), "no such file: a??");
+  EXPECT_EQ(DetailsOf(out).metadata().at("path"), "a?");
+}
+
 TEST(ErrorsTest, AnErrorWithoutReasonKeepsItsCode) {
   const grpc::Status out = ToGrpcStatus(absl::InternalError("odd"));
   EXPECT_EQ(out.error_code(), grpc::StatusCode::INTERNAL);

@@ -8,6 +8,7 @@ tenure_test(tenure_handle_test
     handle_session_test.cc
     handle_share_test.cc
     handle_stress_test.cc
+    handle_surviving_test.cc
     session_registry_test.cc
     socket_listener_test.cc
   LIBS tenure_server tenure_test_support spdlog::spdlog

@@ -46,7 +46,7 @@ class MetricsTest : public ServiceTest {
       sum += value;
       ++states;
     }
-    EXPECT_EQ(states, 8);
+    EXPECT_EQ(states, 9);
     EXPECT_EQ(sum, series.at("tenure_arena_capacity_bytes{device=host:0,arena=weights}"));
   }
 

@@ -120,7 +120,10 @@ TEST_F(ModelServiceTest, ALoadEndsWithItsCallersDeadline) {
   EXPECT_EQ(models_->LoadModel(context.get(), request, &response).error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
   // The daemon's own view of the deadline may come a little later.
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_TRUE(Comes([&] {
+    const Status acquired = store_->Acquire(SessionId(1), "a", "", std::nullopt, "").status();
+    return !HasReason(acquired, Reason::kModelUnavailable);
+  }));
   files_.Release();
   EXPECT_TRUE(Comes([&] { return store_->Models().empty(); }));
 }

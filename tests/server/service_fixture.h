@@ -24,6 +24,7 @@
 #include "server/lease_service.h"
 #include "server/model_service.h"
 #include "server/session_registry.h"
+#include "server/wanted_models.h"
 #include "tests/support/gated_files.h"
 #include "tests/support/safetensors_writer.h"
 #include "tests/support/small_device.h"
@@ -56,10 +57,13 @@ class ServiceTest : public ::testing::Test {
         StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
         std::move(devices), clock_, files_, events_);
     gate_ = std::make_unique<Gate>(kBootId, sessions_, clock_);
-    model_service_ = std::make_unique<ModelService>(*store_, *gate_, clock_, kMaxWatchers);
+    wanted_ = std::make_unique<WantedModels>(*store_, directory_ / "pinned.yaml",
+                                             std::vector<WantedModel>());
+    model_service_ =
+        std::make_unique<ModelService>(*store_, *wanted_, *gate_, clock_, kMaxWatchers);
     lease_service_ = std::make_unique<LeaseService>(*store_, *gate_, clock_);
     admin_service_ =
-        std::make_unique<AdminService>(*store_, sessions_, *gate_, clock_, "127.0.0.1:1");
+        std::make_unique<AdminService>(*store_, *wanted_, sessions_, *gate_, clock_, "127.0.0.1:1");
 
     const std::string target = "unix:" + (directory_ / "grpc.sock");
     grpc::ServerBuilder builder;
@@ -134,6 +138,7 @@ class ServiceTest : public ::testing::Test {
   SessionRegistry sessions_{clock_, 10};
   std::unique_ptr<Store> store_;
   std::unique_ptr<Gate> gate_;
+  std::unique_ptr<WantedModels> wanted_;
   std::unique_ptr<ModelService> model_service_;
   std::unique_ptr<LeaseService> lease_service_;
   std::unique_ptr<AdminService> admin_service_;

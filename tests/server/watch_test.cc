@@ -64,8 +64,7 @@ TEST_F(WatchTest, TellsOfALifeFromBeforeTheLoadToTheEnd) {
 TEST_F(WatchTest, EndsWithTheReasonOfALoadThatFailed) {
   const auto context = Call();
   const Reader reader = Watch(*context, "a");
-  // The watch must have begun before the load fails.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  reader->WaitForInitialMetadata();  // the watch has begun
   v1::LoadModelRequest request = RequestFor("a", KiB(20), 1);
   files_.FailRead(1);
   EXPECT_EQ(ReasonOf(StartLoad(request).get()), "FILE_UNREADABLE");
@@ -113,7 +112,7 @@ TEST_F(WatchTest, NoMoreAreServedThanConfigured) {
 TEST_F(WatchTest, EndsWhenTheServerStops) {
   const auto context = Call();
   const Reader reader = Watch(*context, "never");
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  reader->WaitForInitialMetadata();
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   v1::WatchModelResponse none;
   EXPECT_FALSE(reader->Read(&none));

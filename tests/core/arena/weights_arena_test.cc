@@ -53,6 +53,40 @@ TEST(SegmentSizesTest, LessThanOneGranuleIsWasted) {
   }
 }
 
+TEST_F(WeightsArenaTest, WhatSurvivorsMapIsNotThereToBeClaimed) {
+  arena_.SetSurviving(KiB(100));
+  EXPECT_EQ(arena_.stranded(), KiB(100));
+  EXPECT_EQ(arena_.available(), KiB(156));
+  EXPECT_FALSE(arena_.ClaimRoom(KiB(160)).has_value());
+  ASSERT_TRUE(arena_.ClaimRoom(KiB(156)).has_value());
+  arena_.Validate();
+  arena_.SetSurviving(Bytes(0));
+  EXPECT_TRUE(arena_.ClaimRoom(KiB(100)).has_value());
+}
+
+TEST_F(WeightsArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
+  std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(200));
+  arena_.SetSurviving(KiB(100));
+  EXPECT_EQ(arena_.stranded(), KiB(56));
+  EXPECT_EQ(arena_.unbacked(), Bytes(0));
+  arena_.Validate();
+  arena_.Return(Fulfil(*std::move(claim)), Bytes(0), now_);
+  EXPECT_EQ(arena_.stranded(), KiB(56));  // cached Segments are still held
+  EXPECT_EQ(arena_.available(), KiB(200));
+
+  std::optional<WeightsArena::Claim> again = arena_.ClaimRoom(KiB(200));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_TRUE(again->evicted.empty());
+  arena_.Return(Fulfil(*std::move(again)), Bytes(0), now_);
+  std::optional<WeightsArena::Claim> other = arena_.ClaimRoom(KiB(4));
+  ASSERT_TRUE(other.has_value());
+  EXPECT_FALSE(other->evicted.empty());
+  Bytes evicted;
+  for (const Segment& segment : other->evicted) evicted += segment.size();
+  EXPECT_EQ(evicted, KiB(4) + other->spare);
+  arena_.Validate();
+}
+
 TEST_F(WeightsArenaTest, BytesAreClaimedBeforeMemoryExists) {
   const std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(200));
   ASSERT_TRUE(claim.has_value());

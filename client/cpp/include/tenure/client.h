@@ -29,7 +29,7 @@
 
 namespace tenure::client {
 
-class Connection;
+class Reconnector;
 
 struct ConnectOptions {
   // Where the daemon's two sockets lie. Empty: $TENURE_DIR, or else /run/tenure.
@@ -64,8 +64,10 @@ struct AcquireRequest {
 // computes for minutes keeps its leases.
 //
 // A granting call that ends without a reply is released with the daemon behind the caller's back.
-// When the daemon is gone every lease is lost and every call answers UNAVAILABLE; connect again. In
-// a child made by fork() every call answers FAILED_PRECONDITION with reason FORKED.
+// When the daemon is gone every lease is lost, though what it mapped stays readable until it is
+// released; each call then tries to open a session with the daemon that is there, and answers
+// UNAVAILABLE if none is. In a child made by fork() every call answers FAILED_PRECONDITION with
+// reason FORKED.
 //
 // Memory is mapped once per region, read-only, and stays mapped for quick return until the daemon
 // wants it back. Thread-safe, except for moving and destroying.
@@ -108,16 +110,19 @@ class TENURE_CLIENT_API Client {
   absl::StatusOr<DaemonStatus> Status(const CallOptions& options = {}) const;
   absl::StatusOr<std::vector<Session>> Sessions(const CallOptions& options = {}) const;
 
+  // Of the last session that was opened.
   uint64_t session_id() const;
-  // New at every start of the daemon.
-  const std::string& boot_id() const;
-  // Regions mapped now, in use or cached.
+  // Of the daemon that the last session was opened with: new at each of its starts.
+  std::string boot_id() const;
+  // Regions mapped now for that session, in use or cached.
   size_t mapped_region_count() const;
 
  private:
-  explicit Client(std::shared_ptr<Connection> connection);
+  Client(const ConnectOptions& options, std::unique_ptr<Reconnector> reconnector);
 
-  std::shared_ptr<Connection> connection_;
+  std::chrono::nanoseconds timeout_;
+  std::chrono::nanoseconds load_timeout_;
+  std::unique_ptr<Reconnector> reconnector_;
 };
 
 // Whether the daemon in `directory` (as in ConnectOptions) says that it can serve. Needs no

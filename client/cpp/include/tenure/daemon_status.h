@@ -14,7 +14,7 @@ namespace tenure::client {
 
 // One arena's ledger at one moment. The equations hold exactly:
 //
-//   capacity  = leased + loading + idle + retained + quarantined + padding + free
+//   capacity  = leased + loading + idle + retained + quarantined + padding + free + stranded
 //   free      = cached + unbacked
 //   allocated = leased + loading + idle + quarantined + padding
 struct ArenaLedger {
@@ -28,6 +28,7 @@ struct ArenaLedger {
   uint64_t padding = 0;
   uint64_t cached = 0;
   uint64_t unbacked = 0;
+  uint64_t stranded = 0;  // given out before the daemon's start, still mapped by a survivor
   uint64_t free = 0;
   uint64_t reserved = 0;
   uint64_t allocated = 0;
@@ -61,6 +62,23 @@ struct ModelRoot {
   std::string path;
 };
 
+// A model that the daemon is to bring online by itself and has not yet.
+struct PendingModel {
+  std::string name;
+  std::string path;
+  std::string device;  // empty: any
+  bool loading = false;
+  std::string reason;   // of the last try, as in errors.h; empty before the first
+  std::string message;  // the same for people
+};
+
+// How far the daemon is with the models that it brings online after its start.
+struct Readiness {
+  bool ready = false;  // nothing is pending but what the daemon can do nothing about
+  uint32_t wanted = 0;
+  std::vector<PendingModel> pending;
+};
+
 struct DaemonStatus {
   std::string version;
   std::string boot_id;  // new at every start
@@ -68,6 +86,7 @@ struct DaemonStatus {
   std::vector<Device> devices;
   std::string metrics_address;  // empty: not served
   std::vector<ModelRoot> model_roots;
+  Readiness readiness;
 };
 
 enum class SessionState {

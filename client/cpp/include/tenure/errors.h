@@ -5,7 +5,7 @@
 // with domain `tenure`; the library's own are:
 //
 //   DAEMON_UNREACHABLE  nothing answers in the directory
-//   DAEMON_GONE         the daemon closed the connection: connect again
+//   DAEMON_GONE         the daemon closed the connection
 //   HEARTBEAT_MISSED    no answer for so long that the lease may have ended
 //   RELEASED            this lease object was released or moved from
 //   FORKED              the client was made by the process that this one was forked from

@@ -1,0 +1,234 @@
+#include "server/wanted_models.h"
+
+#include <absl/strings/numbers.h>
+#include <algorithm>
+#include <spdlog/spdlog.h>
+#include <utility>
+
+namespace tenure {
+namespace {
+
+// How often it is looked whether there is room now.
+constexpr Duration kPause = std::chrono::milliseconds(500);
+// Of these, how many go by before a try that failed otherwise is repeated.
+constexpr int kPausesPerLook = 10;
+
+bool Means(const WantedModel& model, const std::string& name, const std::string& device) {
+  return model.name == name && (model.device.empty() || device.empty() || model.device == device);
+}
+
+WantedModel PinOf(const ModelView& model) {
+  return {.name = model.name,
+          .path = model.source,
+          .device = model.device,
+          .pin = true,
+          .retain_ttl = model.retain_ttl};
+}
+
+// True if trying again makes no sense until somebody does something about the model itself.
+bool Hopeless(const Status& error) {
+  return HasReason(error, Reason::kInvalidCheckpoint) ||
+         HasReason(error, Reason::kUnsupportedDtype) ||
+         HasReason(error, Reason::kPathOutsideRoots) || HasReason(error, Reason::kInvalidRequest) ||
+         HasReason(error, Reason::kDeviceNotFound);
+}
+
+// What a load that was refused for want of room would have taken; nullopt for another error.
+std::optional<Bytes> RoomNeeded(const Status& error) {
+  if (!HasReason(error, Reason::kCapacity) && !HasReason(error, Reason::kHeldByLeases)) {
+    return std::nullopt;
+  }
+  const ErrorValues values = DetailOf(error).value_or(ErrorDetail{}).values;
+  uint64_t bytes = 0;
+  for (const auto& [key, value] : values) {
+    if (key == "needed_bytes" && absl::SimpleAtoi(value, &bytes)) return Bytes(bytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+WantedModels::WantedModels(Store& store, const std::string& pin_path,
+                           std::vector<WantedModel> configured)
+    : store_(store), pins_(pin_path) {
+  std::vector<WantedModel> all = std::move(configured);
+  StatusOr<std::vector<WantedModel>> pinned = pins_.Read();
+  if (!pinned.ok()) {
+    spdlog::error("pinned models are not brought back: {}", std::string(pinned.status().message()));
+    pinned = std::vector<WantedModel>();
+  }
+  for (WantedModel& model : *pinned) {
+    const bool configured_too = std::any_of(all.begin(), all.end(), [&](const WantedModel& each) {
+      return Means(each, model.name, model.device);
+    });
+    if (!configured_too) all.push_back(std::move(model));
+  }
+  const MutexLock lock(mutex_);
+  for (WantedModel& model : all) pending_.push_back({.model = std::move(model), .error = {}});
+}
+
+WantedModels::~WantedModels() { Stop(); }
+
+void WantedModels::Stop() {
+  stopping_ = true;
+  {
+    const MutexLock lock(mutex_);
+    on_ready_ = nullptr;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void WantedModels::Start(std::function<void()> on_ready) {
+  {
+    const MutexLock lock(mutex_);
+    on_ready_ = std::move(on_ready);
+  }
+  TellIfReady();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void WantedModels::Run() {
+  for (int pause = 0; !stopping_; ++pause) {
+    std::vector<Pending> pending;
+    {
+      const MutexLock lock(mutex_);
+      pending = pending_;
+    }
+    if (pending.empty()) return;
+    for (const Pending& each : pending) {
+      if (MayHelp(each, pause % kPausesPerLook == 0)) Try(each.model);
+    }
+    const MutexLock lock(mutex_);
+    if (!stopping_) changed_.WaitFor(mutex_, kPause);
+  }
+}
+
+bool WantedModels::MayHelp(const Pending& pending, bool look) const {
+  if (pending.error.ok()) return true;
+  if (Hopeless(pending.error)) return false;
+  const std::optional<Bytes> needed = RoomNeeded(pending.error);
+  if (!needed.has_value()) return look;
+  return std::any_of(store_.devices().begin(), store_.devices().end(), [&](const auto& device) {
+    const std::string& name = device->device_info().name;
+    const Ledger ledger = device->TakeSnapshot().ledger;
+    return (pending.model.device.empty() || pending.model.device == name) &&
+           ledger.free() + ledger.retained >= *needed;
+  });
+}
+
+void WantedModels::Try(const WantedModel& model) {
+  {
+    const MutexLock lock(mutex_);
+    const auto found = FindPending(model);
+    if (stopping_ || found == pending_.end()) return;  // settled meanwhile
+    found->loading = true;
+  }
+  LoadRequest request;
+  request.name = model.name;
+  request.path = model.path;
+  request.device = model.device;
+  request.pin = model.pin;
+  request.retain_ttl = model.retain_ttl;
+  Finish(model, store_.Load(request, {.cancelled = [this] { return stopping_.load(); }}).status());
+}
+
+std::vector<WantedModels::Pending>::iterator WantedModels::FindPending(const WantedModel& model) {
+  return std::find_if(pending_.begin(), pending_.end(),
+                      [&](const Pending& each) { return each.model == model; });
+}
+
+void WantedModels::Finish(const WantedModel& model, const Status& result) {
+  {
+    const MutexLock lock(mutex_);
+    const auto found = FindPending(model);
+    if (found == pending_.end()) return;
+    if (result.ok()) {
+      pending_.erase(found);
+      ++online_;
+    } else {
+      const bool new_error = found->error != result;
+      found->loading = false;
+      found->error = result;
+      if (new_error) {
+        spdlog::warn("wanted model is not online name={} message={}", model.name,
+                     std::string(result.message()));
+      }
+    }
+  }
+  if (result.ok()) {
+    spdlog::info("wanted model is online name={} path={}", model.name, model.path);
+    SavePins();
+  }
+  TellIfReady();
+}
+
+void WantedModels::OnLoaded(const ModelView& model) {
+  Settle(model.name, model.device);
+  {
+    // Most loads change nothing about what is pinned.
+    const MutexLock lock(mutex_);
+    const bool saved = std::any_of(saved_.begin(), saved_.end(), [&](const WantedModel& each) {
+      return model.pinned ? each == PinOf(model) : Means(each, model.name, model.device);
+    });
+    if (saved == model.pinned) return;
+  }
+  SavePins();
+}
+
+void WantedModels::OnUnloaded(const std::string& name, const std::string& device) {
+  Settle(name, device);
+  SavePins();
+}
+
+void WantedModels::Settle(const std::string& name, const std::string& device) {
+  {
+    const MutexLock lock(mutex_);
+    if (pending_.empty()) return;
+    std::erase_if(pending_, [&](const Pending& each) { return Means(each.model, name, device); });
+  }
+  TellIfReady();
+}
+
+bool WantedModels::Ready() const {
+  return std::all_of(pending_.begin(), pending_.end(),
+                     [](const Pending& each) { return Hopeless(each.error); });
+}
+
+void WantedModels::TellIfReady() {
+  std::function<void()> tell;
+  {
+    const MutexLock lock(mutex_);
+    if (Ready()) tell = std::exchange(on_ready_, nullptr);
+  }
+  if (tell) tell();
+}
+
+WantedModels::Progress WantedModels::GetProgress() const {
+  const MutexLock lock(mutex_);
+  return {.ready = Ready(), .wanted = online_ + pending_.size(), .pending = pending_};
+}
+
+// What is pinned is what the store says, and what the last daemon left and is not back yet.
+void WantedModels::SavePins() {
+  const MutexLock saving(saving_);
+  std::vector<WantedModel> pinned;
+  for (const ModelView& model : store_.Models()) {
+    if (model.pinned && model.state == RegionState::kActive) pinned.push_back(PinOf(model));
+  }
+  {
+    const MutexLock lock(mutex_);
+    for (const Pending& pending : pending_) {
+      if (pending.model.pin) pinned.push_back(pending.model);
+    }
+  }
+  const Status written = pins_.Write(pinned);
+  if (!written.ok()) {
+    spdlog::error("pinned models are not saved: {}", std::string(written.message()));
+    return;
+  }
+  const MutexLock lock(mutex_);
+  saved_ = std::move(pinned);
+}
+
+}  // namespace tenure

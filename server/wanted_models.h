@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "core/store/store.h"
+#include "server/pin_file.h"
+#include "server/wanted_model.h"
+
+namespace tenure {
+
+// The models that are to be online without being asked for: those of the configuration, and those
+// that were pinned when the last daemon in the directory ended. Brings each online once, as room
+// appears, on a thread of its own. Keeps the file that tells the next daemon what is pinned.
+// Thread-safe.
+class WantedModels {
+ public:
+  // Reads the file at `pin_path`. Of a name that is both configured and in the file, what is
+  // configured counts. `store` outlives this.
+  WantedModels(Store& store, const std::string& pin_path, std::vector<WantedModel> configured);
+  ~WantedModels();
+
+  // `on_ready` is called once, from any thread, as soon as nothing is pending.
+  void Start(std::function<void()> on_ready);
+  // Tries nothing any more, and calls nobody. Waits for the load under way, which is told to end.
+  void Stop();
+
+  // A caller has loaded the model, or unloaded `name` on `device` (empty: any): that is what is
+  // wanted now.
+  void OnLoaded(const ModelView& model);
+  void OnUnloaded(const std::string& name, const std::string& device);
+
+  struct Pending {
+    WantedModel model;
+    bool loading = false;
+    Status error;  // of the last try; OK before the first
+  };
+  struct Progress {
+    // Nothing is pending but what the daemon can do nothing about.
+    bool ready = false;
+    size_t wanted = 0;             // at start, less those that callers settled
+    std::vector<Pending> pending;  // not online yet
+  };
+  Progress GetProgress() const;
+
+ private:
+  void Run();
+  // Whether trying again could end otherwise than the last time. `look`: it is time to look at the
+  // files again.
+  bool MayHelp(const Pending& pending, bool look) const;
+  void Try(const WantedModel& model);
+  void Finish(const WantedModel& model, const Status& result);
+  void Settle(const std::string& name, const std::string& device);
+  bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TellIfReady();
+  void SavePins();
+  std::vector<Pending>::iterator FindPending(const WantedModel& model)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Store& store_;
+  PinFile pins_;
+
+  Mutex saving_;  // one writer of the file at a time; before mutex_
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  size_t online_ ABSL_GUARDED_BY(mutex_) = 0;               // brought online here
+  std::vector<WantedModel> saved_ ABSL_GUARDED_BY(mutex_);  // what the file says
+  std::function<void()> on_ready_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> stopping_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace tenure

@@ -1,0 +1,171 @@
+#include "server/wanted_models.h"
+
+#include <atomic>
+
+#include "tests/server/service_fixture.h"
+
+namespace tenure {
+namespace {
+
+class WantedModelsTest : public ServiceTest {
+ protected:
+  // Writes a model's file and wishes for it.
+  WantedModel Wish(const std::string& name, Bytes bytes, bool pin = false) {
+    RequestFor(name, bytes, 1);
+    return {.name = name, .path = "models/" + name + ".safetensors", .pin = pin};
+  }
+
+  void Start(std::vector<WantedModel> models) {
+    ready_ = false;
+    own_.reset();  // one at a time has the file
+    own_ = std::make_unique<WantedModels>(*store_, Path(), std::move(models));
+    own_->Start([this] { ready_ = true; });
+  }
+
+  std::string Path() const { return directory_ / "own.yaml"; }
+  bool BecomesReady() {
+    return Comes([this] { return ready_.load(); });
+  }
+  bool Online(const std::string& name) const {
+    const StatusOr<ModelView> model = store_->GetModel(name, {}, "");
+    return model.ok() && model->state == RegionState::kActive;
+  }
+  StatusOr<LoadResult> LoadPinned(const std::string& name) {
+    LoadRequest request;
+    request.name = name;
+    request.path = "models/" + name + ".safetensors";
+    request.pin = true;
+    StatusOr<LoadResult> result = store_->Load(request, {});
+    if (result.ok()) own_->OnLoaded(result->model);
+    return result;
+  }
+  std::string ReasonOfFirst() const {
+    const WantedModels::Progress progress = own_->GetProgress();
+    if (progress.pending.empty()) return "nothing is pending";
+    return DetailOf(progress.pending[0].error).value_or(ErrorDetail{}).reason;
+  }
+
+  std::atomic<bool> ready_ = false;
+  std::unique_ptr<WantedModels> own_;
+};
+
+TEST_F(WantedModelsTest, AreBroughtOnlineWithoutBeingAskedFor) {
+  Start({Wish("a", KiB(40)), Wish("b", KiB(40))});
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("a"));
+  EXPECT_TRUE(Online("b"));
+  const WantedModels::Progress progress = own_->GetProgress();
+  EXPECT_TRUE(progress.ready);
+  EXPECT_EQ(progress.wanted, 2u);
+  EXPECT_TRUE(progress.pending.empty());
+}
+
+TEST_F(WantedModelsTest, WithNothingWantedTheDaemonIsReadyAtOnce) {
+  Start({});
+  EXPECT_TRUE(ready_);
+}
+
+TEST_F(WantedModelsTest, WhatFindsNoRoomComesOnlineOnceThereIsSomeAndHoldsNothingElseUp) {
+  Load(RequestFor("big", KiB(300), 1));
+  Start({Wish("waits", KiB(400)), Wish("fits", KiB(40))});
+  EXPECT_TRUE(Comes([this] { return Online("fits"); }));
+  EXPECT_TRUE(Comes([this] { return ReasonOfFirst() == "CAPACITY"; }));
+  EXPECT_FALSE(ready_);
+  Unload("big");
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("waits"));
+}
+
+TEST_F(WantedModelsTest, RoomThatIsNotThereIsNotAskedForAgainAndAgain) {
+  Load(RequestFor("big", KiB(300), 1));
+  Start({Wish("waits", KiB(400)), {.name = "late", .path = "models/late.safetensors"}});
+  EXPECT_TRUE(Comes([this] { return ReasonOfFirst() == "CAPACITY"; }));
+  RequestFor("late", KiB(8), 1);
+  EXPECT_TRUE(Comes([this] { return Online("late"); }));  // after a few looks at what is pending
+  EXPECT_EQ(store_->devices()[0]->TakeSnapshot().counters.failed_loads.at("CAPACITY"), 1u);
+}
+
+TEST_F(WantedModelsTest, AFileThatIsMissingIsLookedForUntilItComes) {
+  Start({{.name = "late", .path = "models/late.safetensors"}});
+  EXPECT_TRUE(Comes([this] { return ReasonOfFirst() == "FILE_NOT_FOUND"; }));
+  EXPECT_FALSE(ready_);
+  RequestFor("late", KiB(40), 1);
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("late"));
+}
+
+TEST_F(WantedModelsTest, ABrokenFileDoesNotKeepTheDaemonFromBeingReady) {
+  directory_.WriteFile("broken.safetensors", "garbage, and enough of it");
+  Start({{.name = "broken", .path = "models/broken.safetensors"}, Wish("a", KiB(40))});
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("a"));
+  EXPECT_EQ(ReasonOfFirst(), "INVALID_CHECKPOINT");
+}
+
+TEST_F(WantedModelsTest, WhatCallersLoadOrUnloadIsWantedNoMore) {
+  Load(RequestFor("big", KiB(300), 1));
+  Start({Wish("waits", KiB(400)), Wish("other", KiB(420))});
+  EXPECT_TRUE(Comes([this] { return ReasonOfFirst() == "CAPACITY"; }));
+  own_->OnUnloaded("waits", "");
+  own_->OnUnloaded("other", "host:0");
+  EXPECT_TRUE(ready_);
+  EXPECT_EQ(own_->GetProgress().wanted, 0u);
+}
+
+TEST_F(WantedModelsTest, PinnedModelsComeBackWithTheNextDaemon) {
+  Start({});
+  RequestFor("pinned", KiB(40), 1);
+  RequestFor("gone", KiB(40), 2);
+  ASSERT_TRUE(LoadPinned("pinned").ok());
+  ASSERT_TRUE(LoadPinned("gone").ok());
+  Load(RequestFor("loose", KiB(40), 3));
+  Unload("gone");
+  own_->OnUnloaded("gone", "");
+
+  // As after a crash: nobody said goodbye, and nothing is online.
+  Unload("pinned");
+  Unload("loose");
+  Start({});
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("pinned"));
+  EXPECT_FALSE(Online("gone"));
+  EXPECT_FALSE(Online("loose"));
+  EXPECT_TRUE(store_->GetModel("pinned", {}, "")->pinned);
+}
+
+TEST_F(WantedModelsTest, WhatIsNotBackYetStaysPinned) {
+  Start({});
+  RequestFor("pinned", KiB(400), 1);
+  ASSERT_TRUE(LoadPinned("pinned").ok());
+  Unload("pinned");
+  Load(RequestFor("big", KiB(300), 1));
+
+  Start({});
+  EXPECT_TRUE(Comes([this] { return ReasonOfFirst() == "CAPACITY"; }));
+  RequestFor("more", KiB(8), 2);
+  ASSERT_TRUE(LoadPinned("more").ok());  // writes the file
+  Unload("more");
+  Unload("big");
+  Start({});
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("pinned"));
+  EXPECT_TRUE(Online("more"));
+}
+
+TEST_F(WantedModelsTest, AFileOfPinsThatIsBrokenIsLeftOutAndNothingElse) {
+  directory_.WriteFile("own.yaml", "models: 5\n");
+  Start({Wish("a", KiB(40))});
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("a"));
+}
+
+TEST_F(WantedModelsTest, StoppingDoesNotWaitForAFileThatHangs) {
+  files_.Hold("a.safetensors");
+  Start({Wish("a", KiB(40))});
+  files_.AwaitHeldRead();
+  own_->Stop();
+  EXPECT_FALSE(ready_);
+}
+
+}  // namespace
+}  // namespace tenure
