@@ -81,10 +81,10 @@ TEST_F(SlowPeerTest, EveryCallToADaemonThatStandsStillEndsByItsDeadline) {
       {"CheckHealth", [&] { return client::CheckHealth(directory, milliseconds(200)).status(); }},
   };
   daemon_.Pause();
-  for (const auto& [name, call] : calls) {
+  for (const auto& each : calls) {
     absl::Status status;
-    EXPECT_LT(TimeOf([&] { status = call(); }), seconds(2)) << name;
-    EXPECT_FALSE(status.ok()) << name;
+    EXPECT_LT(TimeOf([&] { status = each.second(); }), seconds(2)) << each.first;
+    EXPECT_FALSE(status.ok()) << each.first;
   }
   // Waits for two seconds at most.
   EXPECT_LT(TimeOf([&] { EXPECT_FALSE(lease->Release().ok()); }), seconds(20));

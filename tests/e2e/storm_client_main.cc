@@ -1,8 +1,8 @@
 // storm-client DIRECTORY MODELS COUNTS SEED: loads, leases, reads, releases and unloads random
 // models for as long as it lives, and checks every byte that it has mapped. When the daemon dies it
-// goes on with the next one, keeps reading what it mapped of the last one, and tries whether the
-// next one takes its old word. Ends with 3 for a wrong byte, 4 for an answer that should not be,
-// 5 for an old word that was taken.
+// goes on with the next one, and keeps reading what the last one lent; that such a lease is worth
+// nothing any more is checked too. Ends with 3 for a wrong byte, 4 for an answer that should not
+// be, 5 for an old lease that was taken for a live one.
 
 #include <chrono>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 
 #include "core/base/unique_fd.h"
 #include "tenure/client.h"
+#include "tests/client/eventually.h"
 #include "tests/e2e/model_image.h"
 #include "tests/e2e/storm_models.h"
 
@@ -26,6 +27,7 @@ namespace {
 
 constexpr size_t kMostHeld = 3;
 constexpr int kConnectTries = 1000;
+constexpr auto kPoll = std::chrono::milliseconds(5);
 
 enum Fault { kWrongBytes = 3, kWrongAnswer = 4, kStaleAccepted = 5 };
 
@@ -57,7 +59,8 @@ class StormClient {
       : directory_(std::move(directory)),
         counts_(MapCounts(counts)),
         random_(seed),
-        client_(Connect()) {
+        client_(Connect()),
+        boot_id_(client_.boot_id()) {
     for (int i = 0; i < kStormModels; ++i) {
       paths_.push_back(models + "/" + StormName(i) + ".safetensors");
       images_.emplace_back(paths_.back(), GenerateModel(StormParameters(i)));
@@ -75,7 +78,7 @@ class StormClient {
       case 4:
         return Acquire(model);
       case 5:
-        return Note(client_.Unload(StormName(model)).status());
+        return Unload(model);
       default:
         return Release();
     }
@@ -97,7 +100,7 @@ class StormClient {
       if (!client::IsUnreachable(client.status())) {
         throw Outcome{kWrongAnswer, client.status().ToString()};
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(kPoll);
     }
     throw Outcome{kWrongAnswer, "nobody serves"};
   }
@@ -107,14 +110,22 @@ class StormClient {
         .name = StormName(model), .path = paths_[static_cast<size_t>(model)], .acquire = true};
     if (Pick(2) == 0) request.retention = std::chrono::nanoseconds(0);
     auto loaded = client_.Load(request);
+    LookForAnotherBoot();
     if (!loaded.ok()) return Note(loaded.status());
     Hold(model, *std::move(loaded->lease));
   }
 
   void Acquire(int model) {
     auto lease = client_.Acquire({.name = StormName(model)});
+    LookForAnotherBoot();
     if (!lease.ok()) return Note(lease.status());
     Hold(model, *std::move(lease));
+  }
+
+  void Unload(int model) {
+    const absl::Status status = client_.Unload(StormName(model)).status();
+    LookForAnotherBoot();
+    Note(status);
   }
 
   void Hold(int model, WeightLease lease) {
@@ -148,25 +159,32 @@ class StormClient {
     if (IsRefusal(status)) {
       counts_.refusals.fetch_add(1);
     } else if (client::IsUnreachable(status) || ErrorReason(status) == "STALE_INCARNATION") {
-      GoOn();
+      std::this_thread::sleep_for(kPoll);
     } else {
       throw Outcome{kWrongAnswer, status.ToString()};
     }
   }
 
-  // The daemon is gone: what it lent stays as it is, what it promised is worth nothing.
-  void GoOn() {
-    Client before = std::exchange(client_, Connect());
-    if (before.boot_id() == client_.boot_id()) return;
+  // To be called after every call, before a lease that it granted is held: the daemon may be
+  // another one. What the last one lent stays as it is, what it promised is worth nothing.
+  void LookForAnotherBoot() {
+    if (client_.boot_id() == boot_id_) return;
+    boot_id_ = client_.boot_id();
     counts_.reconnects.fetch_add(1);
-    for (const Held& held : orphans_) Check(held);
+    for (Held& held : orphans_) {
+      Check(held);
+      if (held.lease.Release().ok()) ThrowStale("an old lease was released");
+    }
     orphans_ = std::exchange(held_, {});
-    for (const Held& held : orphans_) Check(held);
-    const bool taken = before.List().ok() || before.Acquire({.name = StormName(0)}).ok() ||
-                       (!orphans_.empty() && orphans_.front().lease.valid());
-    if (!taken) return;
+    for (const Held& held : orphans_) {
+      Check(held);
+      if (!Eventually([&] { return !held.lease.valid(); })) ThrowStale("an old lease is valid");
+    }
+  }
+
+  [[noreturn]] void ThrowStale(const std::string& words) const {
     counts_.stale_accepted.fetch_add(1);
-    throw Outcome{kStaleAccepted, "the word of an old boot was taken"};
+    throw Outcome{kStaleAccepted, words};
   }
 
   const std::string directory_;
@@ -174,7 +192,8 @@ class StormClient {
   std::mt19937_64 random_;
   std::vector<std::string> paths_;
   std::vector<ModelImage> images_;
-  Client client_;
+  const Client client_;
+  std::string boot_id_;
   std::vector<Held> held_;
   std::vector<Held> orphans_;  // of the boot before
 };

@@ -5,7 +5,7 @@
 namespace tenure {
 
 // Where whoever passes can be made to wait. Thread-safe.
-class Gate {
+class Turnstile {
  public:
   // Closes or opens the gate.
   void Hold(bool hold) {
@@ -63,7 +63,7 @@ class FaultySteps {
   }
 
   // Of the step that is held.
-  Gate& gate() { return gate_; }
+  Turnstile& gate() { return gate_; }
 
   // To be called at each step. True if it must fail.
   bool Fails() {
@@ -87,7 +87,7 @@ class FaultySteps {
     held_ = held;
   }
 
-  Gate gate_;
+  Turnstile gate_;
   mutable Mutex mutex_;
   int taken_ ABSL_GUARDED_BY(mutex_) = 0;
   int failing_ ABSL_GUARDED_BY(mutex_) = 0;

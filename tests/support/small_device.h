@@ -92,8 +92,8 @@ class SmallDevice final : public Device {
 
   const DeviceInfo info_;
   std::atomic<int> creations_until_failure_ = 0;
-  Gate creations_;
-  Gate destructions_;
+  Turnstile creations_;
+  Turnstile destructions_;
   mutable Mutex mutex_;
   BackendCounters counters_ ABSL_GUARDED_BY(mutex_);
 };

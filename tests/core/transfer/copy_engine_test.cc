@@ -99,7 +99,7 @@ TEST_F(CopyEngineTest, OneThreadMeansTheCallingThread) {
 
 TEST_F(CopyEngineTest, AsManyReadsRunAtOnceAsThereAreThreads) {
   ScriptedFile file(1);
-  Gate gate;
+  Turnstile gate;
   // Nobody goes on before three reads wait at the same time.
   file.on_read = [&](size_t number) {
     if (number == 2) gate.Open();
@@ -116,7 +116,7 @@ TEST_F(CopyEngineTest, AsManyReadsRunAtOnceAsThereAreThreads) {
 TEST_F(CopyEngineTest, ConcurrentCopiesDoNotWaitForOneAnother) {
   ScriptedFile held(1);
   const ScriptedFile free(2);
-  Gate gate;
+  Turnstile gate;
   held.on_read = [&](size_t) {
     gate.Pass();
     return absl::OkStatus();
@@ -147,7 +147,7 @@ TEST_F(CopyEngineTest, AnErrorOfAReadPassesThroughUnchanged) {
 
 TEST_F(CopyEngineTest, TheFirstErrorWinsAndEndsTheOtherReaders) {
   ScriptedFile file(1);
-  Gate gate;
+  Turnstile gate;
   Status first = Error(Reason::kFileUnreadable, "first");
   Status second = Error(Reason::kFileChanged, "second");
   // The first reader fails later than the second.
@@ -171,7 +171,7 @@ TEST_F(CopyEngineTest, TheFirstErrorWinsAndEndsTheOtherReaders) {
 
 TEST_F(CopyEngineTest, ACancelledCopyEndsAfterTheReadsThatAreRunning) {
   ScriptedFile file(1);
-  Gate gate;
+  Turnstile gate;
   file.on_read = [&](size_t) {
     gate.Pass();
     return absl::OkStatus();

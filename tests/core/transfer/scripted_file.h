@@ -67,7 +67,7 @@ class ScriptedFile final : public ReadableFile {
 };
 
 // Lets nobody through until it is opened. Thread-safe.
-class Gate {
+class Turnstile {
  public:
   void Open() {
     const std::lock_guard lock(mutex_);
