@@ -95,8 +95,13 @@ TEST_F(LifetimeTest, ALoadInTheTickOfExpiryGetsAValidLease) {
     EXPECT_TRUE(Unload("a").ok());
     clock_.Advance(seconds(1));
     due = i;
+    const auto await_tick = [&] {
+      while (ticked < i) std::this_thread::yield();
+    };
+    // On a busy machine the ticker would never come first.
+    if (i % 16 == 0) await_tick();
     const StatusOr<LoadResult> a = LoadLeased("a", "a");
-    while (ticked < i) std::this_thread::yield();
+    await_tick();
     EXPECT_TRUE(a.ok()) << a.status();
     if (!a.ok()) break;
     revived += a->reuse == Reuse::kRevived ? 1 : 0;
