@@ -45,7 +45,7 @@ class FileLayer {
   // Opens a regular file, following symbolic links. The file must lie, after all links are
   // resolved, under `root`, itself canonical: PATH_OUTSIDE_ROOTS otherwise. Never waits on a FIFO
   // or a device: whatever is no regular file is INVALID_CHECKPOINT. FILE_NOT_FOUND for a missing
-  // file or a dangling link.
+  // file or a dangling link, BACKEND if the process has no file descriptors left.
   virtual StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path,
                                                        const std::string& root) = 0;
 

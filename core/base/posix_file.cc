@@ -21,7 +21,9 @@ Status OpenError(const std::string& path, int error) {
   if (error == ENOENT || error == ENOTDIR || error == ELOOP) {
     return Error(Reason::kFileNotFound, absl::StrCat("no such file: ", path), {{"path", path}});
   }
-  return Error(Reason::kFileUnreadable,
+  // Says nothing about the file.
+  const bool out_of_fds = error == EMFILE || error == ENFILE;
+  return Error(out_of_fds ? Reason::kBackend : Reason::kFileUnreadable,
                absl::StrCat("cannot open file: ", path, ": ", ErrnoText(error)), {{"path", path}});
 }
 

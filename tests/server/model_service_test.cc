@@ -128,6 +128,29 @@ TEST_F(ModelServiceTest, ALoadEndsWithItsCallersDeadline) {
   EXPECT_TRUE(Comes([&] { return store_->Models().empty(); }));
 }
 
+TEST_F(ModelServiceTest, AFileSystemThatHangsWhileAModelIsOpenedDelaysNobodyElse) {
+  std::vector<TensorSpec> specs;  // so many that the gate takes their header for a payload
+  for (int i = 0; i < 20; ++i) {
+    specs.push_back({.name = "t" + std::to_string(i), .dtype = DType::kU8, .shape = {4}});
+  }
+  WriteSafetensors(directory_ / "hung.safetensors", specs, 1);
+  v1::LoadModelRequest hung;
+  hung.set_name("hung");
+  hung.set_path("models/hung.safetensors");
+  files_.Hold("hung.safetensors");
+  const auto context = Call();
+  context->set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+  v1::LoadModelResponse response;
+  EXPECT_EQ(models_->LoadModel(context.get(), hung, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+  files_.AwaitHeldRead();
+
+  Load(RequestFor("a", KiB(20), 1));
+  v1::GetStatusResponse status;
+  EXPECT_TRUE(admin_->GetStatus(Call().get(), {}, &status).ok());
+  Unload("a");
+}
+
 TEST_F(ModelServiceTest, ALeaseThatNobodyWaitsForAnyMoreIsReleased) {
   v1::LoadModelRequest request = RequestFor("a", KiB(20), 1);
   request.set_acquire(true);

@@ -11,6 +11,7 @@
 
 #include "core/base/file.h"
 #include "core/base/unique_fd.h"
+#include "tests/core/device/process_view.h"
 #include "tests/support/temp_dir.h"
 
 namespace tenure {
@@ -41,6 +42,17 @@ class PosixFileTest : public testing::Test {
   TempDir dir_;
   const std::unique_ptr<FileLayer> files_ = MakePosixFileLayer();
 };
+
+// Field case 17.
+TEST_F(PosixFileTest, WithoutFdsLeftOpeningIsRefusedAndRecovers) {
+  const std::string path = dir_.WriteFile("root/a", "abc");
+  {
+    const SoftLimit none(RLIMIT_NOFILE, 0);
+    EXPECT_EQ(ReasonOf(path), Reason::kBackend);
+    EXPECT_TRUE(HasReason(files_->List(root()).status(), Reason::kBackend));
+  }
+  EXPECT_TRUE(Open(path).ok());
+}
 
 TEST_F(PosixFileTest, ReadsAnyPartOfAFile) {
   const auto file = Open(dir_.WriteFile("root/a", "0123456789"));
