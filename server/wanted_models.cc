@@ -50,18 +50,15 @@ std::optional<Bytes> RoomNeeded(const Status& error) {
 
 WantedModels::WantedModels(Store& store, const std::string& pin_path,
                            std::vector<WantedModel> configured)
-    : store_(store), pins_(pin_path) {
-  std::vector<WantedModel> all = std::move(configured);
+    : store_(store), configured_(std::move(configured)), pins_(pin_path) {
+  std::vector<WantedModel> all = configured_;
   StatusOr<std::vector<WantedModel>> pinned = pins_.Read();
   if (!pinned.ok()) {
     spdlog::error("pinned models are not brought back: {}", std::string(pinned.status().message()));
     pinned = std::vector<WantedModel>();
   }
   for (WantedModel& model : *pinned) {
-    const bool configured_too = std::any_of(all.begin(), all.end(), [&](const WantedModel& each) {
-      return Means(each, model.name, model.device);
-    });
-    if (!configured_too) all.push_back(std::move(model));
+    if (!Configured(model.name, model.device)) all.push_back(std::move(model));
   }
   const MutexLock lock(mutex_);
   for (WantedModel& model : all) pending_.push_back({.model = std::move(model), .error = {}});
@@ -165,6 +162,7 @@ void WantedModels::Finish(const WantedModel& model, const Status& result) {
 
 void WantedModels::OnLoaded(const ModelView& model) {
   Settle(model.name, model.device);
+  if (Configured(model.name, model.device)) return;
   {
     // Most loads change nothing about what is pinned.
     const MutexLock lock(mutex_);
@@ -209,17 +207,24 @@ WantedModels::Progress WantedModels::GetProgress() const {
   return {.ready = Ready(), .wanted = online_ + pending_.size(), .pending = pending_};
 }
 
+bool WantedModels::Configured(const std::string& name, const std::string& device) const {
+  return std::any_of(configured_.begin(), configured_.end(),
+                     [&](const WantedModel& each) { return Means(each, name, device); });
+}
+
 // What is pinned is what the store says, and what the last daemon left and is not back yet.
 void WantedModels::SavePins() {
   const MutexLock saving(saving_);
   std::vector<WantedModel> pinned;
   for (const ModelView& model : store_.Models()) {
-    if (model.pinned && model.state == RegionState::kActive) pinned.push_back(PinOf(model));
+    const bool kept = model.pinned && model.state == RegionState::kActive;
+    if (kept && !Configured(model.name, model.device)) pinned.push_back(PinOf(model));
   }
   {
     const MutexLock lock(mutex_);
     for (const Pending& pending : pending_) {
-      if (pending.model.pin) pinned.push_back(pending.model);
+      const WantedModel& model = pending.model;
+      if (model.pin && !Configured(model.name, model.device)) pinned.push_back(model);
     }
   }
   const Status written = pins_.Write(pinned);

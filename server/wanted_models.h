@@ -18,7 +18,8 @@ namespace tenure {
 
 // The models that are to be online without being asked for: those of the configuration, and those
 // that were pinned when the last daemon in the directory ended. Brings each online once, as room
-// appears, on a thread of its own. Keeps the file that tells the next daemon what is pinned.
+// appears, on a thread of its own. Keeps the file that tells the next daemon what is pinned beside
+// what is configured.
 // Thread-safe.
 class WantedModels {
  public:
@@ -60,11 +61,13 @@ class WantedModels {
   void Settle(const std::string& name, const std::string& device);
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellIfReady();
+  bool Configured(const std::string& name, const std::string& device) const;
   void SavePins();
   std::vector<Pending>::iterator FindPending(const WantedModel& model)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Store& store_;
+  const std::vector<WantedModel> configured_;
   PinFile pins_;
 
   Mutex saving_;  // one writer of the file at a time; before mutex_

@@ -152,6 +152,19 @@ TEST_F(WantedModelsTest, WhatIsNotBackYetStaysPinned) {
   EXPECT_TRUE(Online("more"));
 }
 
+TEST_F(WantedModelsTest, WhatIsNoLongerConfiguredDoesNotComeBack) {
+  Start({Wish("a", KiB(40), true), Wish("never", KiB(900), true)});
+  EXPECT_TRUE(Comes([this] { return Online("a") && ReasonOfFirst() == "CAPACITY"; }));
+  RequestFor("pinned", KiB(8), 2);
+  ASSERT_TRUE(LoadPinned("pinned").ok());
+  ASSERT_TRUE(LoadPinned("a").ok());
+  for (const char* name : {"a", "pinned"}) Unload(name);
+  Start({});
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("pinned"));
+  EXPECT_FALSE(Online("a"));
+}
+
 TEST_F(WantedModelsTest, AFileOfPinsThatIsBrokenIsLeftOutAndNothingElse) {
   directory_.WriteFile("own.yaml", "models: 5\n");
   Start({Wish("a", KiB(40))});
