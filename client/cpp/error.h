@@ -40,5 +40,5 @@ absl::Status SystemError(std::string_view what, int error);
   auto value = (expression);                                       \
   if (!value.ok()) return value.status();                          \
   target = *std::move(value)
-#define TENURE_CLIENT_CONCAT_(a, b) TENURE_CLIENT_CONCAT__(a, b)
-#define TENURE_CLIENT_CONCAT__(a, b) a##b
+#define TENURE_CLIENT_CONCAT_(a, b) TENURE_CLIENT_CONCAT_INNER_(a, b)
+#define TENURE_CLIENT_CONCAT_INNER_(a, b) a##b

@@ -38,6 +38,7 @@ std::string Tidied(std::string_view path) {
 
 std::string NamesOf(const std::vector<ModelRoot>& roots) {
   std::vector<std::string> names;
+  names.reserve(roots.size());
   for (const ModelRoot& root : roots) names.push_back(root.name);
   return ShownNames(names);
 }
