@@ -178,15 +178,15 @@ TEST_F(ClientTest, ACallThatADaemonNeverTookUpHoldsNothing) {
 }
 
 TEST_F(ClientTest, ACancelledCallReturnsAtOnce) {
+  const ModelFile file = WriteModel(daemon_, "a", 8);
   const Client client = Connect();
+  ASSERT_TRUE(client.Load({.name = "a", .path = file.path}).ok());
   std::stop_source stop;
-  std::thread canceller([&] {
-    std::this_thread::sleep_for(milliseconds(50));
+  const auto cancel = [&stop](const client::ModelEvent&) {
     stop.request_stop();
-  });
-  const absl::Status status =
-      client.Watch("never", "", [](const auto&) { return true; }, {.cancel = stop.get_token()});
-  canceller.join();
+    return true;
+  };
+  const absl::Status status = client.Watch("a", "", cancel, {.cancel = stop.get_token()});
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
 }
 
