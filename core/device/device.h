@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/base/units.h"
 #include "core/device/segment.h"
+#include "core/device/segment_writer.h"
 
 namespace tenure {
 
@@ -35,10 +40,19 @@ class Device {
 
   virtual const DeviceInfo& info() const = 0;
 
-  // Takes memory from the backend. All of it exists when this returns: nothing that touches it
-  // later fails for want of memory. BACKEND if the machine has less than asked for. REQUIRES:
-  // `size` is a positive multiple of the granule.
-  virtual StatusOr<Segment> CreateSegment(Bytes size) = 0;
+  // Takes memory from the backend, one Segment of each size, in this order; all of them or none.
+  // The memory exists and is zero when this returns: nothing that touches it later fails for want
+  // of memory. BACKEND if the machine has less than asked for. REQUIRES: each size is a positive
+  // multiple of the granule.
+  virtual StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) = 0;
+  // One.
+  StatusOr<Segment> CreateSegment(Bytes size) {
+    TENURE_ASSIGN_OR_RETURN(std::vector<Segment> segments, CreateSegments({&size, 1}));
+    return std::move(segments.front());
+  }
+
+  // A way to bring bytes into this Device's Segments. May wait until another writer is gone.
+  virtual StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() = 0;
 
   virtual BackendCounters counters() const = 0;
 };

@@ -1,11 +1,17 @@
 #include "core/device/host_device.h"
 
 #include <absl/strings/str_cat.h>
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <fstream>
+#include <functional>
 #include <limits.h>
+#include <optional>
+#include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "core/base/check.h"
 #include "core/base/digest.h"
@@ -18,6 +24,8 @@ namespace {
 
 // Huge pages or not, so that the sizes of Segments do not depend on it.
 constexpr Bytes kGranule = kHugePage;
+
+constexpr size_t kCreateThreads = 2;
 
 // The same over restarts of daemon and machine. Not the machine's id itself, which is confidential.
 std::string HostUuid(const std::string& device_name) {
@@ -45,8 +53,42 @@ class HostDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  StatusOr<Segment> CreateSegment(Bytes size) override {
-    TENURE_CHECK(!size.zero() && (size % kGranule).zero());
+  // On several threads: the kernel clears the memory meanwhile.
+  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+    for (const Bytes size : sizes) TENURE_CHECK(!size.zero() && (size % kGranule).zero());
+    std::vector<std::optional<Segment>> created(sizes.size());
+    std::vector<Status> errors(std::min(kCreateThreads, sizes.size()));
+    std::atomic<size_t> next = 0;
+    std::atomic<bool> failed = false;
+    const auto create = [&](Status& error) {
+      for (size_t i = next++; i < sizes.size() && !failed; i = next++) {
+        StatusOr<Segment> segment = Create(sizes[i]);
+        if (segment.ok()) {
+          created[i] = *std::move(segment);
+        } else {
+          error = segment.status();
+          failed = true;
+        }
+      }
+    };
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < errors.size(); ++i) threads.emplace_back(create, std::ref(errors[i]));
+    if (!errors.empty()) create(errors[0]);
+    for (std::thread& thread : threads) thread.join();
+    for (const Status& error : errors) TENURE_RETURN_IF_ERROR(error);
+
+    std::vector<Segment> segments;
+    segments.reserve(created.size());
+    for (std::optional<Segment>& segment : created) segments.push_back(*std::move(segment));
+    return segments;
+  }
+
+  StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
+
+  BackendCounters counters() const override { return tally_.Read(); }
+
+ private:
+  StatusOr<Segment> Create(Bytes size) {
     if (huge_pages_ != HugePages::kOff) {
       auto backing = MakeHostSegment(size, /*huge=*/true, tally_);
       if (backing.ok()) return Segment(*std::move(backing));
@@ -57,9 +99,6 @@ class HostDevice final : public Device {
     return Segment(std::move(backing));
   }
 
-  BackendCounters counters() const override { return tally_.Read(); }
-
- private:
   // A memfd knows no limit of its own: asked for more than there is, the kernel goes on until it
   // kills somebody. Where nobody can tell what there is, the kernel decides.
   Status CheckAvailable(Bytes size) const {

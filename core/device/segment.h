@@ -12,9 +12,9 @@
 namespace tenure {
 
 // One physical allocation of a Device: indivisible, exportable as one fd, mapped writable for the
-// daemon from creation to destruction. Move-only; the destructor unmaps and gives the memory back
-// to the backend, which may take long: never run it under a lock. One that was moved from may only
-// be destroyed or assigned to. Thread-compatible.
+// daemon from creation to destruction; a SegmentWriter puts bytes into it. Move-only; the
+// destructor unmaps and gives the memory back to the backend, which may take long: never run it
+// under a lock. One that was moved from may only be destroyed or assigned to. Thread-compatible.
 class Segment {
  public:
   // What a backend keeps for a Segment. The destructor releases it and must not fail.
@@ -30,7 +30,7 @@ class Segment {
 
   Bytes size() const { return backing_->size(); }
 
-  // The daemon's own writable map of all of it.
+  // The daemon's own writable map of all of it; empty if the CPU does not reach it.
   std::span<std::byte> host_view() const { return backing_->host_view(); }
 
   // A new fd through which another process maps the same memory, for reading only. Close it once it

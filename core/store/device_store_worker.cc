@@ -1,44 +1,12 @@
 #include <absl/strings/str_join.h>
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/store/device_store.h"
 
 namespace tenure {
 namespace {
-
-// On how many threads a Region's missing Segments are created. The backend clears the memory
-// meanwhile.
-constexpr size_t kCreateThreads = 2;
-
-// Creates a Segment for every empty slot. The first error ends it; what was created stays in its
-// slot.
-Status CreateMissing(Device& device, std::vector<WeightsArena::Claim::Slot>& slots) {
-  std::vector<WeightsArena::Claim::Slot*> missing;
-  for (WeightsArena::Claim::Slot& slot : slots) {
-    if (!slot.segment.has_value()) missing.push_back(&slot);
-  }
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> failed = false;
-  std::vector<Status> errors(std::min(kCreateThreads, missing.size()));
-  const auto create = [&](Status& error) {
-    for (size_t i = next++; i < missing.size() && !failed; i = next++) {
-      StatusOr<Segment> segment = device.CreateSegment(missing[i]->size);
-      if (segment.ok()) {
-        missing[i]->segment = *std::move(segment);
-      } else {
-        error = segment.status();
-        failed = true;
-      }
-    }
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < errors.size(); ++i) threads.emplace_back(create, std::ref(errors[i]));
-  if (!errors.empty()) create(errors[0]);
-  for (std::thread& thread : threads) thread.join();
-  for (const Status& error : errors) TENURE_RETURN_IF_ERROR(error);
-  return absl::OkStatus();
-}
 
 Bytes SizeOf(const std::vector<Segment>& segments) {
   Bytes size;
@@ -148,9 +116,10 @@ Status DeviceStore::FillIn(LoadJob& job, Placement& placement, LoadResult& resul
   }
   // Nobody but this job touches the Segments of a Region that is Loading.
   TENURE_ASSIGN_OR_RETURN(const CopyReport report,
-                          copy_engine_.Read(job.model.spans, *segments, job.copy));
+                          copy_engine_.Read(job.model.spans, *segments, device_, job.copy));
   result.copied = report.copied;
   phases.read = report.read;
+  phases.copy = report.copy;
   job.stage = "publish";
   return CheckUnchanged(job.model.checkpoint);
 }
@@ -169,25 +138,28 @@ Status DeviceStore::Create(Placement& placement, LoadResult& result) {
     ++(slot.segment.has_value() ? result.segments_reused : result.segments_created);
   }
   result.reuse = result.segments_reused > 0 ? Reuse::kRecycled : Reuse::kFresh;
-  std::vector<bool> missing;
+  std::vector<Bytes> missing;
   for (const WeightsArena::Claim::Slot& slot : claim.slots) {
-    missing.push_back(!slot.segment.has_value());
+    if (!slot.segment.has_value()) missing.push_back(slot.size);
   }
-  Status created = CreateMissing(device_, claim.slots);
+  StatusOr<std::vector<Segment>> created = device_.CreateSegments(missing);
 
   std::vector<Segment> segments;
-  Bytes created_bytes;
-  for (size_t i = 0; i < claim.slots.size(); ++i) {
-    if (!claim.slots[i].segment.has_value()) continue;
-    if (missing[i]) created_bytes += claim.slots[i].size;
-    placement.created.push_back(missing[i]);
-    segments.push_back(*std::move(claim.slots[i].segment));
+  size_t next_created = 0;
+  for (WeightsArena::Claim::Slot& slot : claim.slots) {
+    if (slot.segment.has_value()) {
+      segments.push_back(*std::move(slot.segment));
+      placement.created.push_back(false);
+    } else if (created.ok()) {
+      segments.push_back(std::move((*created)[next_created++]));
+      placement.created.push_back(true);
+    }
   }
   claim.slots.clear();
   const MutexLock lock(mutex_);
-  arena_.Created(created_bytes);
+  if (created.ok()) arena_.Created(std::accumulate(missing.begin(), missing.end(), Bytes(0)));
   regions_.Update(placement.region, [&](Region& region) { region.segments = std::move(segments); });
-  return created;
+  return created.status();
 }
 
 void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& result) {
@@ -207,7 +179,8 @@ void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& 
 
   LoadPhases& phases = result.phases;
   phases.total = now - job.model.started;
-  phases.publish = phases.total - phases.open - phases.parse - phases.place - phases.read;
+  phases.publish =
+      phases.total - phases.open - phases.parse - phases.place - phases.read - phases.copy;
   CountLoad(result);
   for (LoadWaiter* waiter : job.waiters) {
     waiter->result = result;

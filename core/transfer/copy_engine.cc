@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <system_error>
 #include <thread>
 
@@ -12,12 +13,12 @@
 namespace tenure {
 namespace {
 
-// One read: from one file into one Segment.
+// One read: from one file into one Segment, at `target` from its begin.
 struct Piece {
   const ReadableFile* file = nullptr;
   Bytes offset;
-  size_t segment = 0;
-  std::span<std::byte> into;
+  const Segment* segment = nullptr;
+  Range target;
 };
 
 // A reader's share of the work at a time: pieces that together are no larger than the largest read,
@@ -69,7 +70,7 @@ class PieceQueue {
         continue;
       }
       const Piece piece = PieceAt(span, std::min(left, largest_));
-      const Bytes size(piece.into.size());
+      const Bytes size = piece.target.size();
       if (size > room) break;
       if (!Extend(batch, piece)) {
         if (batch.count == Batch::kMost) break;
@@ -86,14 +87,12 @@ class PieceQueue {
   Piece PieceAt(const FileSpan& span, Bytes most) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const Bytes target = span.target.begin() + done_;
     const auto end = std::upper_bound(ends_.begin(), ends_.end(), target);
-    const auto index = static_cast<size_t>(end - ends_.begin());
-    const std::span<std::byte> memory = segments_[index].host_view();
-    const Bytes size = std::min(most, *end - target);
-    const size_t at = memory.size() - (*end - target).count();
+    const Segment& segment = segments_[static_cast<size_t>(end - ends_.begin())];
+    const Bytes begin = segment.size() - (*end - target);
     return {.file = span.file,
             .offset = span.offset + done_,
-            .segment = index,
-            .into = memory.subspan(at, size.count())};
+            .segment = &segment,
+            .target = Range(begin, begin + std::min(most, *end - target))};
   }
 
   // Makes `piece` part of the batch's last read if it goes on where that one ends, in the file and
@@ -102,9 +101,9 @@ class PieceQueue {
     if (batch.count == 0) return false;
     Piece& last = batch.pieces[batch.count - 1];
     const bool follows = last.file == piece.file && last.segment == piece.segment &&
-                         last.offset + Bytes(last.into.size()) == piece.offset &&
-                         last.into.data() + last.into.size() == piece.into.data();
-    if (follows) last.into = {last.into.data(), last.into.size() + piece.into.size()};
+                         last.offset + last.target.size() == piece.offset &&
+                         last.target.end() == piece.target.begin();
+    if (follows) last.target = Range(last.target.begin(), piece.target.end());
     return follows;
   }
 
@@ -122,45 +121,64 @@ class PieceQueue {
 // One call of Read. Thread-safe.
 class Copy {
  public:
-  Copy(const Clock& clock, PieceQueue& queue, CopyProgress& progress)
-      : clock_(clock), queue_(queue), progress_(progress) {}
+  Copy(const Clock& clock, Device& device, PieceQueue& queue, CopyProgress& progress)
+      : clock_(clock), device_(device), queue_(queue), progress_(progress) {}
 
   // Reads pieces until there are none, or one failed, or the copy is cancelled. Each reader runs
   // this.
   void Run() ABSL_LOCKS_EXCLUDED(mutex_) {
     Batch batch;
     if (ended_ || !queue_.Take(batch)) return;
+    StatusOr<std::unique_ptr<SegmentWriter>> writer = device_.OpenWriter();
+    if (!writer.ok()) {
+      End(writer.status());
+      return;
+    }
     const Instant first = clock_.Now();
     bool more = true;
     while (more) {
       for (const Piece& piece : batch.view()) {
-        more = ReadOne(piece);
+        more = ReadOne(piece, **writer);
         if (!more) break;
       }
       more = more && queue_.Take(batch);
     }
     const Instant last = clock_.Now();
+    if (const Status finished = (*writer)->Finish(); !finished.ok()) End(finished);
+    const Instant arrived = clock_.Now();
     const MutexLock lock(mutex_);
     first_ = std::min(first_, first);
     last_ = std::max(last_, last);
+    arrived_ = std::max(arrived_, arrived);
   }
 
   // REQUIRES: no reader runs any more.
   StatusOr<CopyReport> Report() ABSL_LOCKS_EXCLUDED(mutex_) {
     const MutexLock lock(mutex_);
     TENURE_RETURN_IF_ERROR(error_);
-    const bool any = first_ != kNever;
-    return CopyReport{.copied = queue_.total(), .read = any ? last_ - first_ : Duration(0)};
+    CopyReport report{.copied = queue_.total()};
+    if (first_ == kNever) return report;
+    report.read = last_ - first_;
+    report.copy = arrived_ - last_;
+    return report;
   }
 
  private:
   // False if there is no point in going on.
-  bool ReadOne(const Piece& piece) ABSL_LOCKS_EXCLUDED(mutex_) {
-    if (ended_) return false;
-    if (progress_.cancelled) return End(Error(Reason::kCancelled, "the copy was cancelled"));
-    const Status read = piece.file->ReadAt(piece.offset, piece.into);
-    if (!read.ok()) return End(read);
-    progress_.bytes_done += piece.into.size();
+  bool ReadOne(const Piece& piece, SegmentWriter& writer) ABSL_LOCKS_EXCLUDED(mutex_) {
+    Bytes done;
+    while (done < piece.target.size()) {
+      if (ended_) return false;
+      if (progress_.cancelled) return End(Error(Reason::kCancelled, "the copy was cancelled"));
+      const StatusOr<std::span<std::byte>> into =
+          writer.Prepare(*piece.segment, Range(piece.target.begin() + done, piece.target.end()));
+      if (!into.ok()) return End(into.status());
+      const Status read = piece.file->ReadAt(piece.offset + done, *into);
+      if (!read.ok()) return End(read);
+      if (const Status sent = writer.Commit(); !sent.ok()) return End(sent);
+      done += Bytes(into->size());
+      progress_.bytes_done += into->size();
+    }
     return true;
   }
 
@@ -173,6 +191,7 @@ class Copy {
   }
 
   const Clock& clock_;
+  Device& device_;
   PieceQueue& queue_;
   CopyProgress& progress_;
 
@@ -182,6 +201,7 @@ class Copy {
   Status error_ ABSL_GUARDED_BY(mutex_);
   Instant first_ ABSL_GUARDED_BY(mutex_) = kNever;
   Instant last_ ABSL_GUARDED_BY(mutex_);
+  Instant arrived_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -192,10 +212,10 @@ CopyEngine::CopyEngine(const Clock& clock, int threads, Bytes piece)
 }
 
 StatusOr<CopyReport> CopyEngine::Read(std::span<const FileSpan> spans,
-                                      std::span<const Segment> segments,
+                                      std::span<const Segment> segments, Device& device,
                                       CopyProgress& progress) const {
   PieceQueue queue(spans, segments, piece_);
-  Copy copy(clock_, queue, progress);
+  Copy copy(clock_, device, queue, progress);
   std::vector<std::thread> others;
   for (int i = 1; i < queue.Readers(threads_); ++i) {
     try {

@@ -8,7 +8,7 @@
 #include "core/base/file.h"
 #include "core/base/status.h"
 #include "core/base/units.h"
-#include "core/device/segment.h"
+#include "core/device/device.h"
 
 namespace tenure {
 
@@ -29,20 +29,24 @@ struct CopyProgress {
 struct CopyReport {
   Bytes copied;
   Duration read{};  // from the first read issued to the last one returned
+  Duration copy{};  // from there until the last byte was where it belongs
 };
 
-// Moves bytes into Segments with large reads on several threads, without a buffer in between.
-// Thread-safe: concurrent copies do not wait for one another.
+// Moves bytes into Segments with large reads on several threads, each through a SegmentWriter of
+// its own: straight to where they belong where the CPU reaches it, else with the next read under
+// way while the last one's bytes travel. Thread-safe: concurrent copies wait for one another only
+// where the Device has no writer left.
 class CopyEngine {
  public:
   // REQUIRES: threads >= 1 and `piece`, the largest single read, is not zero.
   CopyEngine(const Clock& clock, int threads, Bytes piece = MiB(4));
 
-  // Fills the Region that `segments` form side by side. Returns when every read has ended. The
-  // first error ends it, as does `progress.cancelled` (CANCELLED); what the targets hold is then
-  // unknown. REQUIRES: the targets lie inside the Region and do not overlap.
+  // Fills the Region that `segments` of `device` form side by side. Returns when every read has
+  // ended and no byte is on its way. The first error ends it, as does `progress.cancelled`
+  // (CANCELLED); what the targets hold is then unknown. REQUIRES: the targets lie inside the Region
+  // and do not overlap.
   StatusOr<CopyReport> Read(std::span<const FileSpan> spans, std::span<const Segment> segments,
-                            CopyProgress& progress) const;
+                            Device& device, CopyProgress& progress) const;
 
  private:
   const Clock& clock_;

@@ -8,7 +8,7 @@
 
 namespace tenure {
 
-// A Device, any of whose creations and exports can go wrong. Thread-safe.
+// A Device, any of whose creations, exports and copies can go wrong. Thread-safe.
 class FaultyDevice final : public Device {
  public:
   // `steps` outlives the Device and its Segments.
@@ -17,10 +17,19 @@ class FaultyDevice final : public Device {
 
   const DeviceInfo& info() const override { return device_->info(); }
 
-  StatusOr<Segment> CreateSegment(Bytes size) override {
-    if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: create");
-    TENURE_ASSIGN_OR_RETURN(Segment segment, device_->CreateSegment(size));
-    return Segment(std::make_unique<Memory>(std::move(segment), steps_));
+  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+    std::vector<Segment> segments;
+    for (const Bytes size : sizes) {
+      if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: create");
+      TENURE_ASSIGN_OR_RETURN(Segment segment, device_->CreateSegment(size));
+      segments.emplace_back(std::make_unique<Memory>(std::move(segment), steps_));
+    }
+    return segments;
+  }
+
+  StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override {
+    TENURE_ASSIGN_OR_RETURN(std::unique_ptr<SegmentWriter> writer, device_->OpenWriter());
+    return std::make_unique<Writer>(std::move(writer), steps_);
   }
 
   BackendCounters counters() const override { return device_->counters(); }
@@ -38,6 +47,27 @@ class FaultyDevice final : public Device {
 
    private:
     const Segment segment_;
+    FaultySteps& steps_;
+  };
+
+  class Writer final : public SegmentWriter {
+   public:
+    Writer(std::unique_ptr<SegmentWriter> writer, FaultySteps& steps)
+        : writer_(std::move(writer)), steps_(steps) {}
+    StatusOr<std::span<std::byte>> Prepare(const Segment& segment, Range target) override {
+      return writer_->Prepare(segment, target);
+    }
+    Status Commit() override {
+      if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: copy");
+      return writer_->Commit();
+    }
+    Status Finish() override {
+      if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: wait");
+      return writer_->Finish();
+    }
+
+   private:
+    const std::unique_ptr<SegmentWriter> writer_;
     FaultySteps& steps_;
   };
 

@@ -29,23 +29,16 @@ class SmallDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  StatusOr<Segment> CreateSegment(Bytes size) override {
-    if (creations_until_failure_ > 0 && --creations_until_failure_ == 0) {
-      return Error(Reason::kBackend, "the backend was told to fail");
+  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+    std::vector<Segment> segments;
+    for (const Bytes size : sizes) {
+      TENURE_ASSIGN_OR_RETURN(Segment segment, Create(size));
+      segments.push_back(std::move(segment));
     }
-    creations_.Pass();
-    const int fd = ::memfd_create("tenure-test", MFD_CLOEXEC);
-    if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size.count())) != 0) {
-      return Error(Reason::kBackend, "no memfd");
-    }
-    void* const base = ::mmap(nullptr, size.count(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    TENURE_CHECK(base != MAP_FAILED);
-    const MutexLock lock(mutex_);
-    ++counters_.segments_created;
-    counters_.bytes_created += size;
-    return Segment(std::make_unique<Memory>(
-        *this, UniqueFd(fd), std::span(static_cast<std::byte*>(base), size.count())));
+    return segments;
   }
+
+  StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
 
   BackendCounters counters() const override {
     const MutexLock lock(mutex_);
@@ -63,6 +56,24 @@ class SmallDevice final : public Device {
   [[nodiscard]] bool AwaitHeldDestruction() { return destructions_.AwaitArrival(); }
 
  private:
+  StatusOr<Segment> Create(Bytes size) {
+    if (creations_until_failure_ > 0 && --creations_until_failure_ == 0) {
+      return Error(Reason::kBackend, "the backend was told to fail");
+    }
+    creations_.Pass();
+    const int fd = ::memfd_create("tenure-test", MFD_CLOEXEC);
+    if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size.count())) != 0) {
+      return Error(Reason::kBackend, "no memfd");
+    }
+    void* const base = ::mmap(nullptr, size.count(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    TENURE_CHECK(base != MAP_FAILED);
+    const MutexLock lock(mutex_);
+    ++counters_.segments_created;
+    counters_.bytes_created += size;
+    return Segment(std::make_unique<Memory>(
+        *this, UniqueFd(fd), std::span(static_cast<std::byte*>(base), size.count())));
+  }
+
   class Memory final : public Segment::Backing {
    public:
     Memory(SmallDevice& device, UniqueFd fd, std::span<std::byte> view)

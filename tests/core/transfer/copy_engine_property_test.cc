@@ -83,7 +83,8 @@ TEST(CopyEnginePropertyTest, TheRegionHoldsExactlyWhatTheSpansSay) {
     CopyProgress progress;
     const CopyEngine engine(clock, static_cast<int>(dice.Between(1, 4)), piece);
 
-    const StatusOr<CopyReport> report = engine.Read(scene.spans, scene.segments, progress);
+    MemoryDevice device;
+    const StatusOr<CopyReport> report = engine.Read(scene.spans, scene.segments, device, progress);
 
     ASSERT_TRUE(report.ok()) << report.status();
     ASSERT_EQ(RegionBytes(scene.segments), scene.expected);
@@ -111,7 +112,8 @@ TEST(CopyEnginePropertyTest, AnyReadThatFailsFailsTheCopy) {
     CopyProgress progress;
     const CopyEngine engine(clock, static_cast<int>(dice.Between(1, 4)), Bytes(32));
 
-    const StatusOr<CopyReport> report = engine.Read(scene.spans, scene.segments, progress);
+    MemoryDevice device;
+    const StatusOr<CopyReport> report = engine.Read(scene.spans, scene.segments, device, progress);
 
     if (scene.files[0]->reads().size() > bad) {
       ASSERT_EQ(report.status(), failure);

@@ -34,10 +34,11 @@ class CopyEngineTest : public testing::Test {
  protected:
   StatusOr<CopyReport> Read(int threads, Bytes piece, const std::vector<FileSpan>& spans,
                             const std::vector<Segment>& segments) {
-    return CopyEngine(clock_, threads, piece).Read(spans, segments, progress_);
+    return CopyEngine(clock_, threads, piece).Read(spans, segments, device_, progress_);
   }
 
   ManualClock clock_;
+  MemoryDevice device_;
   CopyProgress progress_;
 };
 
@@ -127,10 +128,11 @@ TEST_F(CopyEngineTest, ConcurrentCopiesDoNotWaitForOneAnother) {
   const std::vector<FileSpan> held_spans = {{&held, Bytes(0), Target(0, 16)}};
   const std::vector<FileSpan> free_spans = {{&free, Bytes(0), Target(0, 16)}};
   CopyProgress held_progress;
-  auto waiting = std::async(std::launch::async,
-                            [&] { return engine.Read(held_spans, segments, held_progress); });
+  auto waiting = std::async(std::launch::async, [&] {
+    return engine.Read(held_spans, segments, device_, held_progress);
+  });
   gate.AwaitArrivals(2);
-  EXPECT_TRUE(engine.Read(free_spans, others, progress_).ok());
+  EXPECT_TRUE(engine.Read(free_spans, others, device_, progress_).ok());
   gate.Open();
   EXPECT_TRUE(waiting.get().ok());
 }

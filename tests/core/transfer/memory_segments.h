@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/device/segment.h"
+#include "core/device/device.h"
 
 namespace tenure {
 
@@ -27,11 +27,28 @@ class MemoryBacking final : public Segment::Backing {
   mutable std::vector<std::byte> bytes_;
 };
 
+// The Device of such Segments.
+class MemoryDevice final : public Device {
+ public:
+  const DeviceInfo& info() const override { return info_; }
+  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+    std::vector<Segment> segments;
+    for (const Bytes size : sizes) segments.emplace_back(std::make_unique<MemoryBacking>(size));
+    return segments;
+  }
+  StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
+  BackendCounters counters() const override { return {}; }
+
+ private:
+  const DeviceInfo info_{.name = "memory:0",
+                         .backend = "memory",
+                         .uuid = "memory",
+                         .total = GiB(1),
+                         .granule = Bytes(1)};
+};
+
 inline std::vector<Segment> MemorySegments(const std::vector<Bytes>& sizes) {
-  std::vector<Segment> segments;
-  segments.reserve(sizes.size());
-  for (const Bytes size : sizes) segments.emplace_back(std::make_unique<MemoryBacking>(size));
-  return segments;
+  return *MemoryDevice().CreateSegments(sizes);
 }
 
 // The Region that the Segments form, side by side.
