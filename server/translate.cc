@@ -92,6 +92,8 @@ v1::WeightLease ToProto(const GrantedLease& lease) {
   proto.set_name(lease.name);
   proto.set_revision(lease.revision.value());
   proto.set_device(lease.device);
+  proto.set_backend(lease.backend);
+  proto.set_device_uuid(lease.device_uuid);
   proto.set_region_id(lease.region.value());
   proto.set_generation(lease.generation.value());
   proto.set_architecture_key(lease.architecture.digest.ToHex());

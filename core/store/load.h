@@ -86,6 +86,8 @@ struct GrantedLease {
   std::string name;
   Revision revision;
   std::string device;
+  std::string backend;      // of the Device
+  std::string device_uuid;  // likewise
   RegionId region;
   Generation generation;
   ArchitectureKey architecture;
