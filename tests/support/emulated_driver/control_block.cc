@@ -13,8 +13,7 @@ template <typename Shared>
 SharedFile<Shared>::SharedFile(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd.valid() || ftruncate(fd.get(), sizeof(Shared)) != 0) return;
-  void* const at =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* const at = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (at != MAP_FAILED) shared_ = static_cast<Shared*>(at);
 }
 

@@ -28,22 +28,22 @@ struct Fault {
   std::atomic<FaultAction> action;
   std::atomic<int> result;
   std::atomic<uint64_t> nanoseconds;
-  std::atomic<uint64_t> first;        // the call that fails first, counted from 1 since the setting
-  std::atomic<uint64_t> times;        // how many fail from there on; 0 for all
-  std::atomic<bool> each_process;     // every process counts its own calls
-  std::atomic<uint64_t> calls;        // of all processes since the setting
-  std::atomic<uint64_t> generation;   // differs between two settings of the same position
+  std::atomic<uint64_t> first;       // the call that fails first, counted from 1 since the setting
+  std::atomic<uint64_t> times;       // how many fail from there on; 0 for all
+  std::atomic<bool> each_process;    // every process counts its own calls
+  std::atomic<uint64_t> calls;       // of all processes since the setting
+  std::atomic<uint64_t> generation;  // differs between two settings of the same position
 };
 
 inline constexpr size_t kMaxFaults = 64;
 
 struct ControlBlock {
-  std::atomic<uint64_t> folder;  // tells this machine's allocations from another's; never 0
-  CallCounts calls;              // of all processes
-  std::atomic<int> lost[kMaxGpus];            // the CUresult of a lost device, 0 for a sound one
-  std::atomic<uint64_t> charged[kMaxGpus];    // bytes; see StateFolder
-  std::atomic<bool> streams_held;             // no stream begins a copy while this is set
-  std::atomic<uint64_t> armed;                // a bit for each fault
+  std::atomic<uint64_t> folder;     // tells this machine's allocations from another's; never 0
+  CallCounts calls;                 // of all processes
+  std::atomic<int> lost[kMaxGpus];  // the CUresult of a lost device, 0 for a sound one
+  std::atomic<uint64_t> charged[kMaxGpus];  // bytes; see StateFolder
+  std::atomic<bool> streams_held;           // no stream begins a copy while this is set
+  std::atomic<uint64_t> armed;              // a bit for each fault
   Fault faults[kMaxFaults];
 };
 

@@ -55,7 +55,6 @@ void VisitMachine(Config& config, const Visit& visit) {
   visit("driver_version", config.driver_version);
   visit("context_cost", config.context_cost);
   visit("copy_delay_us", config.copy_delay);
-  visit("lost_error", config.lost_error);
 }
 
 template <typename Config, typename Visit>

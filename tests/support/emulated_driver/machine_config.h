@@ -33,8 +33,6 @@ struct GpuConfig {
 //   driver_version=13000          what cuDriverGetVersion tells
 //   context_cost=67108864         bytes that each process's context takes on its device
 //   copy_delay_us=100             how long a stream waits before each copy
-//   lost_error=46                 what a lost device answers: 46 DEVICE_UNAVAILABLE, or
-//                                 214 ECC_UNCORRECTABLE
 //   devices=2                     how many; each key below is for one, counted from 0
 //   device0.name=Some GPU
 //   device0.uuid=GPU-7e4e5e00-0000-4000-8000-000000000000
@@ -52,7 +50,6 @@ struct MachineConfig {
   int driver_version = 13000;
   Bytes context_cost = MiB(64);
   Duration copy_delay = std::chrono::microseconds(100);
-  int lost_error = 46;
   std::vector<GpuConfig> gpus = {GpuConfig()};
 };
 

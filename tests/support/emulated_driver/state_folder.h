@@ -30,7 +30,8 @@ struct AllocationRecord {
 // any process or an exported fd of it is left. Move-only; the destructor gives the share back.
 class Share {
  public:
-  Share(StateFolder& folder, std::byte* bytes) : folder_(&folder), bytes_(bytes) {}
+  Share(StateFolder& folder, std::byte* bytes, uint64_t size)
+      : folder_(&folder), bytes_(bytes), size_(size) {}
   Share(Share&& other) noexcept;
   Share& operator=(Share&&) = delete;
   ~Share();
@@ -46,6 +47,7 @@ class Share {
  private:
   StateFolder* folder_;
   std::byte* bytes_;  // null once moved from
+  uint64_t size_;
 };
 
 // The memory of the emulated machine, shared by all processes that open the same folder. Each
@@ -83,7 +85,8 @@ class StateFolder {
 
   std::string AllocationPath(const AllocationRecord& record) const;
   std::optional<Share> Hold(const UniqueFd& file, uint64_t size);
-  void Return(std::byte* bytes);
+  void Return(std::byte* bytes, uint64_t size);
+  // REQUIRES: the lock file is held.
   uint64_t Count(size_t gpu);
 
   const std::string path_;
