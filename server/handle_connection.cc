@@ -271,12 +271,12 @@ void HandleConnection::Recall(ShareSerial share, RegionId region, Duration answe
   Enqueue(packet);
 }
 
-void HandleConnection::LeaseLost(LeaseId lease, RegionId region) {
+void HandleConnection::LeaseLost(LeaseId lease, RegionId region, Reason reason) {
   v1::DaemonPacket packet;
   v1::LeaseLost& lost = *packet.mutable_lease_lost();
   lost.set_lease_id(lease.value());
   lost.set_region_id(region.value());
-  lost.set_reason(std::string(ReasonName(Reason::kLeaseExpired)));
+  lost.set_reason(std::string(ReasonName(reason)));
   Enqueue(packet);
 }
 

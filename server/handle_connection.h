@@ -59,7 +59,7 @@ class HandleConnection {
 
   // Dropped unless the Session is live, or if the client does not read.
   void Recall(ShareSerial share, RegionId region, Duration answer_within);
-  void LeaseLost(LeaseId lease, RegionId region);
+  void LeaseLost(LeaseId lease, RegionId region, Reason reason);
   void Drain(Duration deadline);
 
   int socket() const { return socket_.get(); }

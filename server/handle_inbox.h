@@ -21,6 +21,7 @@ struct PostedLeaseLost {
   SessionId session;
   LeaseId lease;
   RegionId region;
+  Reason reason{};
 };
 struct PostedDrain {
   Duration deadline{};

@@ -82,8 +82,9 @@ void HandleServer::OnRecall(SessionId session, ShareSerial share, RegionId regio
       .session = session, .share = share, .region = region, .answer_within = answer_within});
 }
 
-void HandleServer::OnLeaseExpired(SessionId session, LeaseId lease, RegionId region) {
-  inbox_.Post(PostedLeaseLost{.session = session, .lease = lease, .region = region});
+void HandleServer::OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) {
+  inbox_.Post(
+      PostedLeaseLost{.session = session, .lease = lease, .region = region, .reason = reason});
 }
 
 void HandleServer::Run() {
@@ -244,8 +245,9 @@ void HandleServer::Deliver(const PostedRecall& post) {
 }
 
 void HandleServer::Deliver(const PostedLeaseLost& post) {
-  Tell(post.session,
-       [&](HandleConnection& connection) { connection.LeaseLost(post.lease, post.region); });
+  Tell(post.session, [&](HandleConnection& connection) {
+    connection.LeaseLost(post.lease, post.region, post.reason);
+  });
 }
 
 void HandleServer::Deliver(const PostedDrain& post) {

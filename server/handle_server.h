@@ -54,7 +54,7 @@ class HandleServer final : public SessionEvents {
   // SessionEvents.
   void OnRecall(SessionId session, ShareSerial share, RegionId region,
                 Duration answer_within) override;
-  void OnLeaseExpired(SessionId session, LeaseId lease, RegionId region) override;
+  void OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) override;
 
  private:
   using ConnectionId = uint64_t;  // never reused, so that a late event of the kernel finds nothing

@@ -121,6 +121,9 @@ void AddLedger(Families& out, const Snapshots& snapshots) {
   AddPerArena(out, snapshots, "tenure_arena_largest_free_bytes",
               "The largest request that would succeed now without reclaiming anything.",
               [](const Ledger& ledger) { return ledger.largest_free; });
+  AddPerArena(out, snapshots, "tenure_arena_lost_bytes",
+              "Was capacity before the device was lost.",
+              [](const Ledger& ledger) { return ledger.lost; });
   AddPerArena(out, snapshots, "tenure_arena_fragmentation_ratio",
               "1 - largest free / free; 0 when nothing is free.",
               [](const Ledger& ledger) { return ledger.fragmentation_ratio(); });
@@ -206,6 +209,8 @@ void AddLeases(Families& out, const Snapshots& snapshots) {
                [](const auto& now) { return now.counters.leases_released; });
   AddPerDevice(out, snapshots, "tenure_leases_expired_total", "Leases that expired.",
                MetricType::Counter, [](const auto& now) { return now.counters.leases_expired; });
+  AddPerDevice(out, snapshots, "tenure_leases_lost_total", "Leases that ended with their device.",
+               MetricType::Counter, [](const auto& now) { return now.counters.leases_lost; });
   AddPerDevice(out, snapshots, "tenure_recalls_total", "Shares that were wanted back.",
                MetricType::Counter, [](const auto& now) { return now.counters.recalls_sent; });
   AddPerDevice(out, snapshots, "tenure_recalls_unanswered_total",

@@ -30,6 +30,8 @@ v1::ModelState ToProto(RegionState state) {
       return v1::MODEL_STATE_RETAINED;
     case RegionState::kEmpty:
       return v1::MODEL_STATE_EMPTY;
+    case RegionState::kLost:
+      return v1::MODEL_STATE_LOST;
     case RegionState::kFreed:
       return v1::MODEL_STATE_GONE;
   }
@@ -173,6 +175,8 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapsh
   proto.set_uuid(device.uuid);
   proto.set_total_bytes(device.total.count());
   proto.set_granule_bytes(device.granule.count());
+  proto.set_foreign_bytes(snapshot.foreign.count());
+  if (!snapshot.lost.ok()) proto.set_lost(std::string(snapshot.lost.message()));
 
   const Ledger& ledger = snapshot.ledger;
   v1::ArenaLedger& arena = *proto.add_arenas();
@@ -187,6 +191,7 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapsh
   arena.set_cached(ledger.cached.count());
   arena.set_unbacked(ledger.unbacked.count());
   arena.set_stranded(ledger.stranded.count());
+  arena.set_lost(ledger.lost.count());
   arena.set_free(ledger.free().count());
   arena.set_reserved(ledger.reserved.count());
   arena.set_allocated(ledger.allocated().count());

@@ -1,6 +1,13 @@
 #include "core/arena/ledger.h"
 
 namespace tenure {
+namespace {
+
+bool IsPadded(Holding holding) {
+  return holding != Holding::kRetained && holding != Holding::kLost;
+}
+
+}  // namespace
 
 double Ledger::fragmentation_ratio() const {
   if (free().zero()) return 0;
@@ -19,13 +26,15 @@ Bytes& Ledger::Of(Holding holding) {
       return idle;
     case Holding::kRetained:
       return retained;
+    case Holding::kLost:
+      return lost;
   }
   TENURE_CHECK(false);
 }
 
 void Ledger::Add(Holding holding, Bytes bytes, Bytes requested) {
-  if (holding == Holding::kRetained) {
-    retained += bytes;
+  if (!IsPadded(holding)) {
+    Of(holding) += bytes;
     return;
   }
   Of(holding) += requested;
@@ -33,8 +42,8 @@ void Ledger::Add(Holding holding, Bytes bytes, Bytes requested) {
 }
 
 void Ledger::Remove(Holding holding, Bytes bytes, Bytes requested) {
-  if (holding == Holding::kRetained) {
-    retained -= bytes;
+  if (!IsPadded(holding)) {
+    Of(holding) -= bytes;
     return;
   }
   Of(holding) -= requested;

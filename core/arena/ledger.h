@@ -6,6 +6,7 @@ namespace tenure {
 
 // The state that a Segment is accounted under: the first that applies, in this order.
 enum class Holding {
+  kLost,         // its Device is gone
   kLoading,      // its Region is being filled
   kLeased,       // its Region has a live lease
   kQuarantined,  // a Session can still read its Region without a lease, and has not answered for it
@@ -13,7 +14,8 @@ enum class Holding {
   kRetained,     // its Region is Retained or Empty
 };
 
-// One arena at one moment. In the first four states the bytes that nobody asked for are `padding`:
+// One arena at one moment. While loading, leased, quarantined or idle, the bytes of a Region that
+// nobody asked for are `padding`:
 //
 //   capacity  = leased + loading + idle + retained + quarantined + padding + free + stranded
 //   free      = cached + unbacked
@@ -31,6 +33,7 @@ struct Ledger {
   Bytes unbacked;  // not asked for yet
   Bytes stranded;  // given out before the daemon's start, and still mapped by somebody
   Bytes reserved;  // held from the backend
+  Bytes lost;      // was capacity before the Device was lost
   // The largest request that would succeed now without reclaim.
   Bytes largest_free;
 

@@ -55,8 +55,11 @@ absl::StatusCode CodeOf(Reason reason) {
       return absl::StatusCode::kDeadlineExceeded;
     case Reason::kCancelled:
       return absl::StatusCode::kCancelled;
+    case Reason::kDeviceLost:
     case Reason::kShuttingDown:
       return absl::StatusCode::kUnavailable;
+    case Reason::kDriver:
+      return absl::StatusCode::kInternal;
   }
   TENURE_CHECK(false);
 }
@@ -93,6 +96,10 @@ std::string_view ReasonName(Reason reason) {
       return "HELD_BY_LEASES";
     case Reason::kBackend:
       return "BACKEND";
+    case Reason::kDeviceLost:
+      return "DEVICE_LOST";
+    case Reason::kDriver:
+      return "DRIVER";
     case Reason::kModelDraining:
       return "MODEL_DRAINING";
     case Reason::kModelUnavailable:

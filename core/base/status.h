@@ -38,6 +38,9 @@ enum class Reason {
   kCapacity,
   kHeldByLeases,
   kBackend,
+  // The Device is gone, or its driver does not answer; the driver refused what should be right.
+  kDeviceLost,
+  kDriver,
   // Wrong moment or wrong caller.
   kModelDraining,
   kModelUnavailable,
@@ -58,6 +61,7 @@ inline constexpr Reason kAllReasons[] = {
     Reason::kRequestIdReused,  Reason::kFileUnreadable,
     Reason::kFileChanged,      Reason::kCapacity,
     Reason::kHeldByLeases,     Reason::kBackend,
+    Reason::kDeviceLost,       Reason::kDriver,
     Reason::kModelDraining,    Reason::kModelUnavailable,
     Reason::kLeaseExpired,     Reason::kSessionUnknown,
     Reason::kStaleIncarnation, Reason::kDeadline,

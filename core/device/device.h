@@ -55,6 +55,13 @@ class Device {
   virtual StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() = 0;
 
   virtual BackendCounters counters() const = 0;
+
+  // Of the total, what others use, as the backend last said; zero where it does not tell.
+  virtual Bytes foreign() const = 0;
+
+  // OK while the Device serves; DEVICE_LOST, with the cause, once it does not and never will: what
+  // was in its memory is gone. Does not wait for the Device.
+  virtual Status Look() = 0;
 };
 
 }  // namespace tenure

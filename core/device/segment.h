@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -10,6 +11,17 @@
 #include "core/base/units.h"
 
 namespace tenure {
+
+// An address in a GPU's own memory, which the CPU must not touch. 0: none.
+class DeviceAddress {
+ public:
+  constexpr DeviceAddress() = default;
+  constexpr explicit DeviceAddress(uint64_t value) : value_(value) {}
+  constexpr uint64_t value() const { return value_; }
+
+ private:
+  uint64_t value_ = 0;
+};
 
 // One physical allocation of a Device: indivisible, exportable as one fd, mapped writable for the
 // daemon from creation to destruction; a SegmentWriter puts bytes into it. Move-only; the
@@ -23,6 +35,7 @@ class Segment {
     virtual ~Backing() = default;
     virtual Bytes size() const = 0;
     virtual std::span<std::byte> host_view() const = 0;
+    virtual DeviceAddress device_address() const { return {}; }
     virtual StatusOr<UniqueFd> Export() const = 0;
   };
 
@@ -30,8 +43,10 @@ class Segment {
 
   Bytes size() const { return backing_->size(); }
 
-  // The daemon's own writable map of all of it; empty if the CPU does not reach it.
+  // The daemon's own writable map of all of it: for the CPU, or for the GPU that it is on. The
+  // other of the two is empty.
   std::span<std::byte> host_view() const { return backing_->host_view(); }
+  DeviceAddress device_address() const { return backing_->device_address(); }
 
   // A new fd through which another process maps the same memory, for reading only. Close it once it
   // is sent. BACKEND if the process is out of fds.

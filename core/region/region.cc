@@ -4,6 +4,7 @@ namespace tenure {
 
 Holding Region::holding() const {
   TENURE_CHECK(state != RegionState::kFreed);
+  if (state == RegionState::kLost) return Holding::kLost;
   if (state == RegionState::kLoading) return Holding::kLoading;
   if (leases > 0) return Holding::kLeased;
   if (quarantined()) return Holding::kQuarantined;

@@ -14,6 +14,8 @@ std::string_view RegionStateName(RegionState state) {
       return "RETAINED";
     case RegionState::kEmpty:
       return "EMPTY";
+    case RegionState::kLost:
+      return "LOST";
     case RegionState::kFreed:
       return "FREED";
   }

@@ -15,6 +15,7 @@ enum class RegionState : uint8_t {
   kDraining,  // its model went offline while leases live
   kRetained,  // without an owner; the content is kept for its TTL
   kEmpty,     // without an owner; the layout is kept, the content is unknown
+  kLost,      // its Device is gone, and the content with it
   kFreed,     // the memory is the arena's again; the id is never used again
 };
 
@@ -27,10 +28,11 @@ enum class RegionEvent : uint8_t {
   kRestore,  // the same content is wanted again
   kAdopt,    // another model takes the memory in place
   kReclaim,  // the memory goes back to the arena
+  kLose,     // the Device is gone
 };
 
-inline constexpr size_t kRegionStates = 6;
-inline constexpr size_t kRegionEvents = 8;
+inline constexpr size_t kRegionStates = 7;
+inline constexpr size_t kRegionEvents = 9;
 
 namespace internal {
 
@@ -40,7 +42,7 @@ struct RegionEdge {
   RegionState to;
 };
 
-inline constexpr std::array<RegionEdge, 12> kRegionEdges = {{
+inline constexpr std::array<RegionEdge, 16> kRegionEdges = {{
     {RegionState::kLoading, RegionEvent::kPublish, RegionState::kActive},
     {RegionState::kLoading, RegionEvent::kAbandon, RegionState::kFreed},
     {RegionState::kLoading, RegionEvent::kSpoil, RegionState::kEmpty},
@@ -53,6 +55,10 @@ inline constexpr std::array<RegionEdge, 12> kRegionEdges = {{
     {RegionState::kRetained, RegionEvent::kReclaim, RegionState::kFreed},
     {RegionState::kEmpty, RegionEvent::kAdopt, RegionState::kLoading},
     {RegionState::kEmpty, RegionEvent::kReclaim, RegionState::kFreed},
+    {RegionState::kActive, RegionEvent::kLose, RegionState::kLost},
+    {RegionState::kDraining, RegionEvent::kLose, RegionState::kLost},
+    {RegionState::kRetained, RegionEvent::kLose, RegionState::kLost},
+    {RegionState::kEmpty, RegionEvent::kLose, RegionState::kLost},
 }};
 
 }  // namespace internal

@@ -43,6 +43,7 @@ struct StoreCounters {
   uint64_t leases_granted = 0;
   uint64_t leases_released = 0;
   uint64_t leases_expired = 0;
+  uint64_t leases_lost = 0;  // with their Device
   uint64_t recalls_sent = 0;
   uint64_t recalls_unanswered = 0;
 };

@@ -116,15 +116,17 @@ void DeviceStore::Reclaim(RegionId region, ReclaimCause cause) {
 void DeviceStore::Tick() {
   const Instant now = clock_.Now();
   Outbox outbox(events_);
+  const Status served = device_.Look();
   {
     const MutexLock lock(mutex_);
-    std::vector<Lease> expired = leases_.Expire(now);
+    if (!served.ok() && lost_.ok()) Lose(served, outbox);
+    const std::vector<Lease> expired = leases_.Expire(now);
     counters_.leases_expired += expired.size();
     for (const Lease& lease : expired) {
       // With the first of its leases, a Region that is not to be retained may have gone.
       if (regions_.Find(lease.region) != nullptr) UseChanged(lease.region);
     }
-    outbox.AddExpired(std::move(expired));
+    outbox.AddLost(expired, Reason::kLeaseExpired);
 
     const std::vector<RegionId> unanswered = leases_.EndRecalls(now);
     counters_.recalls_unanswered += unanswered.size();
@@ -172,6 +174,7 @@ void DeviceStore::RunDestroyer() {
 
 StatusOr<UnloadResult> DeviceStore::Unload(const std::string& name, Revision revision) {
   const MutexLock lock(mutex_);
+  TENURE_RETURN_IF_ERROR(lost_);
   bool stopped_load = false;
   if (!revision.valid()) {
     for (const auto& job : jobs_) {

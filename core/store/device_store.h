@@ -125,7 +125,8 @@ class DeviceStore {
   // False if the Session has no such Share here.
   bool Unmapped(SessionId session, ShareSerial share);
 
-  // --- What must happen by itself: expiry, recalls, reclaim, trimming.
+  // --- What must happen by itself: expiry, recalls, reclaim, trimming, and noticing that the
+  // Device is lost: then loads and leases end with DEVICE_LOST, and nothing is granted any more.
   void Tick();
 
   // --- Views.
@@ -145,6 +146,8 @@ class DeviceStore {
     uint64_t live_leases = 0;
     uint64_t queued_loads = 0;  // waiting for their turn
     uint64_t running_loads = 0;
+    Bytes foreign;  // of the Device, used by others
+    Status lost;    // DEVICE_LOST once the Device is
   };
   Snapshot TakeSnapshot() const;
   RegionUse UseBy(SessionId session) const;
@@ -172,6 +175,9 @@ class DeviceStore {
   void SumSurviving(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
+
+  // device_store_loss.cc
+  void Lose(const Status& reason, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_load.cc: joining, waiting, and bringing online what is there already.
   StatusOr<std::optional<LoadResult>> BringWithoutCopy(const LoadRequest& request,
@@ -253,6 +259,7 @@ class DeviceStore {
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
   std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  Status lost_ ABSL_GUARDED_BY(mutex_);  // DEVICE_LOST once the Device is
 
   std::vector<std::thread> threads_;
 };

@@ -65,6 +65,7 @@ StatusOr<GrantedLease> DeviceStore::Acquire(SessionId session, const std::string
   }
   const Model* model = FindModel(name, Revision());
   if (model == nullptr) return ModelNotFound(name, Revision());
+  TENURE_RETURN_IF_ERROR(lost_);
   if (regions_.Find(model->region)->state == RegionState::kDraining) {
     return Error(Reason::kModelDraining,
                  absl::StrCat("the model is offline and drains; load it to bring it back: ", name),

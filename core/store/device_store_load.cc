@@ -15,7 +15,7 @@ constexpr Duration kLookAround = std::chrono::milliseconds(20);
 Proximity DeviceStore::ProximityOf(const std::string& name, const ContentId& content,
                                    const Layout* layout) const {
   const MutexLock lock(mutex_);
-  Proximity proximity{.room = arena_.available()};
+  Proximity proximity{.room = arena_.available(), .serving = lost_.ok()};
   for (const Region* region : regions_.All()) {
     if (region->disposable()) proximity.room += region->bytes;
   }
@@ -45,6 +45,7 @@ StatusOr<std::optional<LoadResult>> DeviceStore::TryWithoutCopy(const LoadReques
 StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequest& request,
                                                                   const ContentId& content,
                                                                   const LoadPhases& phases) {
+  TENURE_RETURN_IF_ERROR(lost_);
   const Region* found = nullptr;
   for (const Region* region : regions_.WithContent(content)) {
     const bool mine = models_.OfRegion(region->id)->name == request.name;

@@ -136,6 +136,7 @@ Status DeviceStore::RefuseRoom(Bytes need) const {
         idle_models.push_back(absl::StrCat(model, " (", FormatBytes(region->bytes), ")"));
         break;
       case Holding::kRetained:
+      case Holding::kLost:
         break;
     }
     for (const Holder& holder : HoldersOf(region->id)) {

@@ -80,6 +80,11 @@ std::optional<LoadProgress> DeviceStore::ProgressOf(const std::string& name) con
 }
 
 Ledger DeviceStore::LedgerNow() const {
+  if (!lost_.ok()) {
+    Ledger gone;
+    gone.lost = arena_.capacity();
+    return gone;
+  }
   Ledger ledger = regions_.ledger();
   ledger.capacity = arena_.capacity();
   ledger.cached = arena_.cached() + arena_.leaving();
@@ -92,11 +97,14 @@ Ledger DeviceStore::LedgerNow() const {
 }
 
 DeviceStore::Snapshot DeviceStore::TakeSnapshot() const {
-  Snapshot snapshot{.ledger = {}, .counters = {}, .backend = device_.counters()};
+  Snapshot snapshot;
+  snapshot.backend = device_.counters();
+  snapshot.foreign = device_.foreign();
   const MutexLock lock(mutex_);
   snapshot.ledger = LedgerNow();
   snapshot.counters = counters_;
   snapshot.models = regions_.CountByState();
+  snapshot.lost = lost_;
   snapshot.live_leases = leases_.live_leases();
   for (const auto& job : jobs_) ++(job->running ? snapshot.running_loads : snapshot.queued_loads);
   return snapshot;
@@ -115,7 +123,7 @@ void DeviceStore::Validate() const {
   const Ledger ledger = LedgerNow();
   TENURE_CHECK(ledger.capacity ==
                ledger.allocated() + ledger.retained + ledger.free() + ledger.stranded);
-  TENURE_CHECK(arena_.claimed() == ledger.allocated() + ledger.retained);
+  TENURE_CHECK(!lost_.ok() || arena_.claimed() == ledger.allocated() + ledger.retained);
   for (const Region* region : regions_.All()) {
     const RegionUse use = leases_.UseOf(region->id);
     TENURE_CHECK(region->leases == use.leases && region->shares == use.shares &&

@@ -204,7 +204,11 @@ std::vector<Segment> DeviceStore::Undo(const Placement& placement) {
   if (!id.valid()) return {};
   if (placement.adopted) {
     regions_.Transition(id, RegionEvent::kSpoil);
-    StartRetention(id);
+    if (lost_.ok()) {
+      StartRetention(id);
+    } else {
+      regions_.Transition(id, RegionEvent::kLose);
+    }
     return {};
   }
   std::vector<Segment> segments = regions_.Transition(id, RegionEvent::kAbandon);

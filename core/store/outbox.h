@@ -1,5 +1,6 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "core/lease/lease_table.h"
@@ -16,28 +17,28 @@ class Outbox {
   void AddRecalls(std::vector<Share> shares) {
     recalls_.insert(recalls_.end(), shares.begin(), shares.end());
   }
-  void AddExpired(std::vector<Lease> leases) {
-    expired_.insert(expired_.end(), leases.begin(), leases.end());
+  void AddLost(const std::vector<Lease>& leases, Reason reason) {
+    for (const Lease& lease : leases) lost_.emplace_back(lease, reason);
   }
 
-  bool empty() const { return recalls_.empty() && expired_.empty(); }
+  bool empty() const { return recalls_.empty() && lost_.empty(); }
 
   // REQUIRES: the caller holds no lock.
   void Send(Duration answer_within) {
-    for (const Lease& lease : expired_) {
-      events_.OnLeaseExpired(lease.session, lease.id, lease.region);
+    for (const auto& [lease, reason] : lost_) {
+      events_.OnLeaseLost(lease.session, lease.id, lease.region, reason);
     }
     for (const Share& share : recalls_) {
       events_.OnRecall(share.session, share.serial, share.region, answer_within);
     }
-    expired_.clear();
+    lost_.clear();
     recalls_.clear();
   }
 
  private:
   SessionEvents& events_;
   std::vector<Share> recalls_;
-  std::vector<Lease> expired_;
+  std::vector<std::pair<Lease, Reason>> lost_;
 };
 
 }  // namespace tenure

@@ -17,11 +17,12 @@ enum class Nearness {
 // What a Device has to say to one load.
 struct Proximity {
   Nearness nearness = Nearness::kRoom;
-  Bytes room;  // free and retained
+  Bytes room;           // free and retained
+  bool serving = true;  // false: the Device is lost
 };
 
-// The index of the Device to load on: the nearest; of these the one with most room; of these the
-// first. REQUIRES: `devices` is not empty.
+// The index of the Device to load on: one that serves, if any does; of these the nearest; of these
+// the one with most room; of these the first. REQUIRES: `devices` is not empty.
 size_t ChooseDevice(std::span<const Proximity> devices);
 
 }  // namespace tenure

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/base/status.h"
 #include "core/base/units.h"
 
 namespace tenure {
@@ -26,7 +27,8 @@ class SessionEvents {
   // The Share is wanted back within `answer_within`.
   virtual void OnRecall(SessionId session, ShareSerial share, RegionId region,
                         Duration answer_within) = 0;
-  virtual void OnLeaseExpired(SessionId session, LeaseId lease, RegionId region) = 0;
+  // LEASE_EXPIRED or DEVICE_LOST.
+  virtual void OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) = 0;
 };
 
 }  // namespace tenure

@@ -216,9 +216,13 @@ StatusOr<GrantedLease> Store::Acquire(SessionId session, const std::string& name
   const auto acquire = [&]() -> StatusOr<GrantedLease> {
     TENURE_ASSIGN_OR_RETURN(const std::vector<DeviceStore*> candidates, Named(device));
     StatusOr<GrantedLease> lease = candidates.front()->Acquire(session, name, ttl);
-    for (size_t i = 1; i < candidates.size() && HasReason(lease.status(), Reason::kModelNotFound);
-         ++i) {
-      lease = candidates[i]->Acquire(session, name, ttl);
+    for (size_t i = 1; i < candidates.size(); ++i) {
+      if (!HasReason(lease.status(), Reason::kModelNotFound) &&
+          !HasReason(lease.status(), Reason::kDeviceLost)) {
+        break;
+      }
+      StatusOr<GrantedLease> other = candidates[i]->Acquire(session, name, ttl);
+      if (!HasReason(other.status(), Reason::kModelNotFound)) lease = std::move(other);
     }
     return lease;
   };

@@ -266,7 +266,7 @@ TEST_F(HandleSessionTest, WhatIsPostedAfterStopIsDropped) {
   HandleClient client = Connect();
   client.Join();
   server_.Stop();
-  server_.OnLeaseExpired(client.session(), LeaseId(1), RegionId(1));
+  server_.OnLeaseLost(client.session(), LeaseId(1), RegionId(1), Reason::kLeaseExpired);
   server_.Drain(Duration::zero());
 }
 

@@ -36,7 +36,7 @@ namespace tenure {
 class NoEvents final : public SessionEvents {
  public:
   void OnRecall(SessionId, ShareSerial, RegionId, Duration) override {}
-  void OnLeaseExpired(SessionId, LeaseId, RegionId) override {}
+  void OnLeaseLost(SessionId, LeaseId, RegionId, Reason) override {}
 };
 
 // The three services over a real gRPC server on a Unix socket, before a real Store on a small

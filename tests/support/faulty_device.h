@@ -33,6 +33,8 @@ class FaultyDevice final : public Device {
   }
 
   BackendCounters counters() const override { return device_->counters(); }
+  Bytes foreign() const override { return device_->foreign(); }
+  Status Look() override { return device_->Look(); }
 
  private:
   class Memory final : public Segment::Backing {
@@ -40,6 +42,7 @@ class FaultyDevice final : public Device {
     Memory(Segment segment, FaultySteps& steps) : segment_(std::move(segment)), steps_(steps) {}
     Bytes size() const override { return segment_.size(); }
     std::span<std::byte> host_view() const override { return segment_.host_view(); }
+    DeviceAddress device_address() const override { return segment_.device_address(); }
     StatusOr<UniqueFd> Export() const override {
       if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: export");
       return segment_.Export();

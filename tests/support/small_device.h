@@ -39,6 +39,10 @@ class SmallDevice final : public Device {
   }
 
   StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
+  Bytes foreign() const override { return {}; }
+  Status Look() override {
+    return lost_ ? Error(Reason::kDeviceLost, "the device was told to be lost") : absl::OkStatus();
+  }
 
   BackendCounters counters() const override {
     const MutexLock lock(mutex_);
@@ -47,6 +51,9 @@ class SmallDevice final : public Device {
 
   // The `k`-th creation from now on fails, k = 1, 2, ...; 0: none.
   void FailCreation(int k) { creations_until_failure_ = k; }
+
+  // From now on it does not serve any more.
+  void Lose() { lost_ = true; }
 
   // While held, a creation or a destruction does not return.
   void HoldCreations(bool hold) { creations_.Hold(hold); }
@@ -103,6 +110,7 @@ class SmallDevice final : public Device {
 
   const DeviceInfo info_;
   std::atomic<int> creations_until_failure_ = 0;
+  std::atomic<bool> lost_ = false;
   Turnstile creations_;
   Turnstile destructions_;
   mutable Mutex mutex_;

@@ -10,13 +10,14 @@ using S = RegionState;
 // One row for each state, one column for each event, in the order of the enums.
 constexpr std::optional<S> kNo = std::nullopt;
 constexpr std::optional<S> kExpected[kRegionStates][kRegionEvents] = {
-    // publish    abandon    spoil      drain         retire        restore     adopt        reclaim
-    {S::kActive, S::kFreed, S::kEmpty, kNo, kNo, kNo, kNo, kNo},    // Loading
-    {kNo, kNo, kNo, S::kDraining, S::kRetained, kNo, kNo, kNo},     // Active
-    {kNo, kNo, kNo, kNo, S::kRetained, S::kActive, kNo, kNo},       // Draining
-    {kNo, kNo, kNo, kNo, kNo, S::kActive, S::kLoading, S::kFreed},  // Retained
-    {kNo, kNo, kNo, kNo, kNo, kNo, S::kLoading, S::kFreed},         // Empty
-    {kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo},                       // Freed
+    // publish, abandon, spoil, drain, retire, restore, adopt, reclaim, lose
+    {S::kActive, S::kFreed, S::kEmpty, kNo, kNo, kNo, kNo, kNo, kNo},         // Loading
+    {kNo, kNo, kNo, S::kDraining, S::kRetained, kNo, kNo, kNo, S::kLost},     // Active
+    {kNo, kNo, kNo, kNo, S::kRetained, S::kActive, kNo, kNo, S::kLost},       // Draining
+    {kNo, kNo, kNo, kNo, kNo, S::kActive, S::kLoading, S::kFreed, S::kLost},  // Retained
+    {kNo, kNo, kNo, kNo, kNo, kNo, S::kLoading, S::kFreed, S::kLost},         // Empty
+    {kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo},                            // Lost
+    {kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo, kNo},                            // Freed
 };
 
 class RegionStateTest : public ::testing::TestWithParam<std::tuple<size_t, size_t>> {};

@@ -149,10 +149,10 @@ TEST_F(LifetimeTest, ALeaseLivesForItsTtlAndEveryRenewalStartsItAgain) {
   store_->RenewSession(session_);
   Pass(milliseconds(9'999));
   EXPECT_EQ(LedgerNow().leased, KiB(20));
-  EXPECT_TRUE(events_.TakeExpired().empty());
+  EXPECT_TRUE(events_.TakeLost().empty());
   Pass(milliseconds(1));
   EXPECT_EQ(LedgerNow().leased, Bytes(0));
-  const auto expired = events_.TakeExpired();
+  const auto expired = events_.TakeLost();
   ASSERT_EQ(expired.size(), 1U);
   EXPECT_EQ(expired[0].lease, lease);
 }
@@ -242,7 +242,7 @@ TEST_F(LifetimeTest, LeasesThatExpireTogetherEndAModelThatIsNotToBeRetained) {
   ASSERT_TRUE(store_->Acquire(session_, "a", "", {}, "").ok());
   EXPECT_EQ(Unload("a")->state, RegionState::kDraining);
   Pass(seconds(31));
-  EXPECT_EQ(events_.TakeExpired().size(), 2U);
+  EXPECT_EQ(events_.TakeLost().size(), 2U);
   EXPECT_TRUE(store_->Models().empty());
 }
 

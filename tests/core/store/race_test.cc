@@ -75,7 +75,7 @@ TEST_F(RaceTest, RenewalInTheTickOfExpiryKeepsTheLeaseOrComesTooLate) {
     bool renewed = false;
     AtOnce([&] { store_->Tick(); },
            [&] { renewed = store_->Renew(session_, lease.id).lease.ok(); });
-    EXPECT_EQ(events_.TakeExpired().size(), renewed ? 0U : 1U);
+    EXPECT_EQ(events_.TakeLost().size(), renewed ? 0U : 1U);
     EXPECT_EQ(store_->Renew(session_, lease.id).lease.ok(), renewed);
     EXPECT_EQ(Snapshot().live_leases, renewed ? 1U : 0U);
     if (renewed) ExpectReadable(session_, lease);

@@ -23,9 +23,10 @@ class RecordedEvents final : public SessionEvents {
     ShareSerial share;
     RegionId region;
   };
-  struct ExpiredEvent {
+  struct LostEvent {
     SessionId session;
     LeaseId lease;
+    Reason reason;
   };
 
   void OnRecall(SessionId session, ShareSerial share, RegionId region, Duration) override {
@@ -33,9 +34,9 @@ class RecordedEvents final : public SessionEvents {
     recalls_.push_back({session, share, region});
     changed_.NotifyAll();
   }
-  void OnLeaseExpired(SessionId session, LeaseId lease, RegionId) override {
+  void OnLeaseLost(SessionId session, LeaseId lease, RegionId, Reason reason) override {
     const MutexLock lock(mutex_);
-    expired_.push_back({session, lease});
+    lost_.push_back({session, lease, reason});
   }
 
   std::vector<RecallEvent> TakeRecalls() {
@@ -47,16 +48,16 @@ class RecordedEvents final : public SessionEvents {
     while (recalls_.empty()) changed_.Wait(mutex_);
     return std::exchange(recalls_, {});
   }
-  std::vector<ExpiredEvent> TakeExpired() {
+  std::vector<LostEvent> TakeLost() {
     const MutexLock lock(mutex_);
-    return std::exchange(expired_, {});
+    return std::exchange(lost_, {});
   }
 
  private:
   Mutex mutex_;
   CondVar changed_;
   std::vector<RecallEvent> recalls_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ExpiredEvent> expired_ ABSL_GUARDED_BY(mutex_);
+  std::vector<LostEvent> lost_ ABSL_GUARDED_BY(mutex_);
 };
 
 // A store over SmallDevices with 4 KiB granules and 16 KiB Segments, real files, and a clock that

@@ -37,6 +37,8 @@ class MemoryDevice final : public Device {
     return segments;
   }
   StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
+  Bytes foreign() const override { return {}; }
+  Status Look() override { return absl::OkStatus(); }
   BackendCounters counters() const override { return {}; }
 
  private:
