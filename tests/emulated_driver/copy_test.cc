@@ -80,6 +80,18 @@ TEST_F(CopyTest, ReachesLinearMemoryUpToItsLastByte) {
   EXPECT_EQ(cuMemAlloc(&at, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(CopyTest, FillsJustTheBytesThatItIsAskedToFill) {
+  const MappedPieces pieces(2);
+  for (const size_t size : {size_t{100}, kPiece}) {
+    ASSERT_EQ(cuMemsetD8(pieces.at(), 5, pieces.size()), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemsetD8(pieces.at() + 4096, 0, size), CUDA_SUCCESS);
+    EXPECT_EQ(ByteAt(pieces.at() + 4095), 5);
+    EXPECT_EQ(ByteAt(pieces.at() + 4096), 0);
+    EXPECT_EQ(ByteAt(pieces.at() + 4096 + size - 1), 0);
+    EXPECT_EQ(ByteAt(pieces.at() + 4096 + size), 5);
+  }
+}
+
 using PinnedTest = ContextTest;
 
 TEST_F(PinnedTest, RegistersMemoryOnceAndUnregistersItOnce) {

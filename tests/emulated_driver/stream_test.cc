@@ -62,6 +62,19 @@ TEST_F(StreamTest, ReadsPageableMemoryBeforeTheCallReturns) {
   EXPECT_EQ(ByteAt(pieces_.at()), 1);
 }
 
+TEST_F(StreamTest, ReadsPageableMemoryOnceTheWorkBeforeItIsDone) {
+  CUevent event = nullptr;
+  ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+  ThisMachine().HoldStreams();
+  ASSERT_EQ(cuMemsetD8Async(pieces_.at(), 5, kSize, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event, stream_), CUDA_SUCCESS);
+  std::thread release([] { ThisMachine().ReleaseStreams(); });
+  ASSERT_EQ(cuMemcpyHtoDAsync(pieces_.at(), pageable_.data(), kSize, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventQuery(event), CUDA_SUCCESS);
+  release.join();
+  EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+}
+
 TEST_F(StreamTest, WritesPinnedMemoryLateAndPageableMemoryBeforeTheCallReturns) {
   ASSERT_EQ(cuMemsetD8(pieces_.at(), 3, kSize), CUDA_SUCCESS);
   ASSERT_EQ(cuMemcpyDtoHAsync(pageable_.data(), pieces_.at(), kSize, stream_), CUDA_SUCCESS);

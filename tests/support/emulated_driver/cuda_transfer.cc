@@ -103,6 +103,7 @@ CUresult CopyAsync(Driver& driver, PrimaryCtx& ctx, const Transfer& transfer, CU
   Transfer work = transfer;
   std::shared_ptr<std::vector<std::byte>> staged;
   if (Pageable(driver, work.from, work.size)) {
+    stream->Drain();
     staged =
         std::make_shared<std::vector<std::byte>>(work.from.host(), work.from.host() + work.size);
     work.from = Place::Host(staged->data());
