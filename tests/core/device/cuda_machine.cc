@@ -34,7 +34,8 @@ CUcontext FirstContext() {
 
 EmulatedGpu* EmulatedMachine() {
   if (std::getenv("TENURE_REAL_GPU") != nullptr) return nullptr;
-  static const TempDir directory;
+  // The GPU's memory is memory.
+  static const TempDir directory("/dev/shm");
   static EmulatedGpu machine(directory.MakeDir("gpu"));
   static const bool used = [] {
     machine.UseInThisProcess();
