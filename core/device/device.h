@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
@@ -19,6 +20,8 @@ struct DeviceInfo {
 
 // How often the backend was asked, since start. All counters are monotonic:
 //   segments alive = segments_created - segments_destroyed, likewise bytes.
+//
+// Destroyed is what the daemon gave back, whether or not somebody else still pins it.
 struct BackendCounters {
   uint64_t segments_created = 0;
   uint64_t segments_destroyed = 0;
@@ -41,6 +44,13 @@ class Device {
   virtual StatusOr<Segment> CreateSegment(Bytes size) = 0;
 
   virtual BackendCounters counters() const = 0;
+
+  // Bytes of destroyed Segments that somebody outside still pins, with an fd or a map: no memory is
+  // there in their place. Counts a Segment before its destructor returns. Cheap. nullopt where the
+  // backend cannot tell.
+  virtual std::optional<Bytes> stranded() const { return std::nullopt; }
+  // Looks which of them are gone by now. Does not wait.
+  virtual void UpdateStranded() {}
 };
 
 }  // namespace tenure

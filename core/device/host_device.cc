@@ -12,6 +12,7 @@
 #include "core/device/host_memory.h"
 #include "core/device/host_segment.h"
 #include "core/device/huge_pages.h"
+#include "core/device/pin_watch.h"
 
 namespace tenure {
 namespace {
@@ -48,16 +49,22 @@ class HostDevice final : public Device {
   StatusOr<Segment> CreateSegment(Bytes size) override {
     TENURE_CHECK(!size.zero() && (size % kGranule).zero());
     if (huge_pages_ != HugePages::kOff) {
-      auto backing = MakeHostSegment(size, /*huge=*/true, tally_);
+      auto backing = MakeHostSegment(size, /*huge=*/true, tally_, pins_);
       if (backing.ok()) return Segment(*std::move(backing));
       if (huge_pages_ == HugePages::kRequire) return backing.status();
     }
     TENURE_RETURN_IF_ERROR(CheckAvailable(size));
-    TENURE_ASSIGN_OR_RETURN(auto backing, MakeHostSegment(size, /*huge=*/false, tally_));
+    TENURE_ASSIGN_OR_RETURN(auto backing, MakeHostSegment(size, /*huge=*/false, tally_, pins_));
     return Segment(std::move(backing));
   }
 
   BackendCounters counters() const override { return tally_.Read(); }
+
+  std::optional<Bytes> stranded() const override {
+    if (!pins_.works()) return std::nullopt;
+    return pins_.pinned();
+  }
+  void UpdateStranded() override { pins_.Look(); }
 
  private:
   // A memfd knows no limit of its own: asked for more than there is, the kernel goes on until it
@@ -77,6 +84,7 @@ class HostDevice final : public Device {
   const HugePages huge_pages_;
   const HostMemory memory_;
   HostTally tally_;
+  PinWatch pins_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/base/status.h"
 #include "core/base/units.h"
 #include "core/device/device.h"
+#include "core/device/pin_watch.h"
 #include "core/device/segment.h"
 
 namespace tenure {
@@ -32,8 +33,9 @@ class HostTally {
 
 // A sealed memfd of `size` bytes on ordinary or huge pages, all of them allocated, mapped writable
 // at a multiple of 2 MiB. BACKEND, with the call that failed and why; nothing is then left behind.
-// `tally` outlives the backing. REQUIRES: `size` is a positive multiple of 2 MiB.
-StatusOr<std::unique_ptr<Segment::Backing>> MakeHostSegment(Bytes size, bool huge,
-                                                            HostTally& tally);
+// `tally` and `pins` outlive the backing; to `pins` it is let go if it was ever exported. REQUIRES:
+// `size` is a positive multiple of 2 MiB.
+StatusOr<std::unique_ptr<Segment::Backing>> MakeHostSegment(Bytes size, bool huge, HostTally& tally,
+                                                            PinWatch& pins);
 
 }  // namespace tenure

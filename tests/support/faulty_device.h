@@ -24,6 +24,8 @@ class FaultyDevice final : public Device {
   }
 
   BackendCounters counters() const override { return device_->counters(); }
+  std::optional<Bytes> stranded() const override { return device_->stranded(); }
+  void UpdateStranded() override { device_->UpdateStranded(); }
 
  private:
   class Memory final : public Segment::Backing {

@@ -10,6 +10,7 @@
 
 #include "core/base/mutex.h"
 #include "core/device/device.h"
+#include "core/device/pin_watch.h"
 #include "tests/support/faulty_steps.h"
 
 namespace tenure {
@@ -52,6 +53,9 @@ class SmallDevice final : public Device {
     return counters_;
   }
 
+  std::optional<Bytes> stranded() const override { return pins_.pinned(); }
+  void UpdateStranded() override { pins_.Look(); }
+
   // The `k`-th creation from now on fails, k = 1, 2, ...; 0: none.
   void FailCreation(int k) { creations_until_failure_ = k; }
 
@@ -70,6 +74,7 @@ class SmallDevice final : public Device {
     ~Memory() override {
       device_.destructions_.Pass();
       ::munmap(view_.data(), view_.size());
+      device_.pins_.LetGo(std::move(fd_), Bytes(view_.size()));
       const MutexLock lock(device_.mutex_);
       ++device_.counters_.segments_destroyed;
       device_.counters_.bytes_destroyed += Bytes(view_.size());
@@ -86,7 +91,7 @@ class SmallDevice final : public Device {
 
    private:
     SmallDevice& device_;
-    const UniqueFd fd_;
+    UniqueFd fd_;
     const std::span<std::byte> view_;
   };
 
@@ -94,6 +99,7 @@ class SmallDevice final : public Device {
   std::atomic<int> creations_until_failure_ = 0;
   Turnstile creations_;
   Turnstile destructions_;
+  PinWatch pins_;
   mutable Mutex mutex_;
   BackendCounters counters_ ABSL_GUARDED_BY(mutex_);
 };
