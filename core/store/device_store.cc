@@ -76,6 +76,8 @@ void DeviceStore::SumSurviving(SessionId session, Bytes size) {
   Changed();
 }
 
+void DeviceStore::CountPinned() { arena_.SetPinned(device_.stranded().value_or(Bytes(0))); }
+
 void DeviceStore::Changed() {
   changes_.fetch_add(1, std::memory_order_release);
   changed_.NotifyAll();
@@ -115,9 +117,14 @@ void DeviceStore::Reclaim(RegionId region, ReclaimCause cause) {
 
 void DeviceStore::Tick() {
   const Instant now = clock_.Now();
+  device_.UpdateStranded();
   Outbox outbox(events_);
   {
     const MutexLock lock(mutex_);
+    const Bytes stranded = arena_.stranded();
+    CountPinned();
+    if (arena_.stranded() != stranded) Changed();
+
     std::vector<Lease> expired = leases_.Expire(now);
     counters_.leases_expired += expired.size();
     for (const Lease& lease : expired) {
@@ -165,6 +172,7 @@ void DeviceStore::RunDestroyer() {
       batch.clear();
       lock.Lock();
       arena_.Left(destroyed);
+      CountPinned();
     }
     Changed();
   }
