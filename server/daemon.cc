@@ -58,6 +58,10 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   std::vector<DeviceOptions> devices;
   for (const DevicePlan& plan : plans) {
     TENURE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeHostDevice(plan.device));
+    if (!device->stranded().has_value()) {
+      spdlog::warn("memory that clients keep after giving it back is not seen device={} cause={}",
+                   device->info().name, "no inotify instance or no /proc");
+    }
     devices.push_back({std::move(device), plan.store});
   }
   std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock), std::move(boot_id),
