@@ -23,6 +23,8 @@ constexpr mode_t kSocketMode = 0660;
 // The name under which the health service tells whether what is wanted is online.
 constexpr char kReadyService[] = "ready";
 
+std::string PinPath(const Config& config) { return config.directory + "/pinned.yaml"; }
+
 void LogDevices(const Store& store) {
   for (const auto& device : store.devices()) {
     const DeviceInfo& info = device->device_info();
@@ -55,6 +57,10 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   std::string boot_id = RandomHex(16);
   TENURE_ASSIGN_OR_RETURN(DaemonLock lock, DaemonLock::Take(config.directory, boot_id));
 
+  // Pins that cannot be read would be lost with the next one that is saved.
+  const Status pins = PinFile(PinPath(config)).Read().status();
+  if (HasReason(pins, Reason::kBackend)) return pins;
+
   std::vector<DeviceOptions> devices;
   for (const DevicePlan& plan : plans) {
     TENURE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeHostDevice(plan.device));
@@ -79,7 +85,7 @@ Daemon::Daemon(const Config& config, DaemonLock lock, std::string boot_id,
       handles_(sessions_, clock_),
       store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), clock_,
              *files_, handles_),
-      wanted_(store_, config.directory + "/pinned.yaml", config.models),
+      wanted_(store_, PinPath(config), config.models),
       gate_(std::move(boot_id), sessions_, clock_) {}
 
 Status Daemon::Serve() {
