@@ -2,6 +2,7 @@
 
 #include <absl/strings/str_cat.h>
 #include <array>
+#include <cstdint>
 #include <fstream>
 #include <limits.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "core/base/check.h"
 #include "core/base/digest.h"
+#include "core/base/mutex.h"
 #include "core/device/host_memory.h"
 #include "core/device/host_segment.h"
 #include "core/device/huge_pages.h"
@@ -16,6 +18,12 @@
 
 namespace tenure {
 namespace {
+
+// What the daemon leaves for itself beside its Segments: under a memory limit the kernel kills it
+// for any page that is not to be had. Of that, to map a Segment takes 8 bytes for each 4 KiB that
+// are touched.
+constexpr Bytes kHeadroom = MiB(16);
+constexpr uint64_t kBytesPerMapByte = 512;
 
 // Huge pages or not, so that the sizes of Segments do not depend on it.
 constexpr Bytes kGranule = kHugePage;
@@ -53,9 +61,14 @@ class HostDevice final : public Device {
       if (backing.ok()) return Segment(*std::move(backing));
       if (huge_pages_ == HugePages::kRequire) return backing.status();
     }
-    TENURE_RETURN_IF_ERROR(CheckAvailable(size));
-    TENURE_ASSIGN_OR_RETURN(auto backing, MakeHostSegment(size, /*huge=*/false, tally_, pins_));
-    return Segment(std::move(backing));
+    TENURE_RETURN_IF_ERROR(Announce(size));
+    StatusOr<std::unique_ptr<Segment::Backing>> backing =
+        MakeHostSegment(size, /*huge=*/false, tally_, pins_);
+    const MutexLock lock(mutex_);
+    announced_ -= size;
+    settled_.NotifyAll();
+    if (!backing.ok()) return backing.status();
+    return Segment(*std::move(backing));
   }
 
   BackendCounters counters() const override { return tally_.Read(); }
@@ -68,16 +81,35 @@ class HostDevice final : public Device {
 
  private:
   // A memfd knows no limit of its own: asked for more than there is, the kernel goes on until it
-  // kills somebody. Where nobody can tell what there is, the kernel decides.
-  Status CheckAvailable(Bytes size) const {
-    const StatusOr<Bytes> available = memory_.Available();
-    if (!available.ok() || size <= *available) return absl::OkStatus();
+  // kills somebody. Where nobody can tell what there is, the kernel decides. What other threads are
+  // about to take is not there any more; how much of it they have taken is only known once they are
+  // done, so a Segment that would not fit beside it waits for them.
+  Status Announce(Bytes size) {
+    const MutexLock lock(mutex_);
+    while (true) {
+      const StatusOr<Bytes> available = memory_.Available();
+      const Bytes left = SaturatingSub(available.value_or(Bytes(UINT64_MAX)), Headroom());
+      if (size <= SaturatingSub(left, announced_)) break;
+      if (announced_.zero()) return Unavailable(size, left);
+      settled_.Wait(mutex_);
+    }
+    announced_ += size;
+    return absl::OkStatus();
+  }
+
+  Bytes Headroom() const {
+    const BackendCounters counters = tally_.Read();
+    const Bytes alive = counters.bytes_created - counters.bytes_destroyed;
+    return kHeadroom + Bytes(alive.count() / kBytesPerMapByte);
+  }
+
+  Status Unavailable(Bytes size, Bytes left) const {
     return Error(Reason::kBackend,
                  absl::StrCat("cannot create a segment on ", info_.name, ": needs ",
-                              FormatBytes(size), ", available ", FormatBytes(*available)),
+                              FormatBytes(size), ", available ", FormatBytes(left)),
                  {{"device", info_.name},
                   {"bytes", absl::StrCat(size.count())},
-                  {"available_bytes", absl::StrCat(available->count())}});
+                  {"available_bytes", absl::StrCat(left.count())}});
   }
 
   const DeviceInfo info_;
@@ -85,6 +117,10 @@ class HostDevice final : public Device {
   const HostMemory memory_;
   HostTally tally_;
   PinWatch pins_;
+
+  Mutex mutex_;
+  CondVar settled_;                          // a Segment that was announced exists, or never will
+  Bytes announced_ ABSL_GUARDED_BY(mutex_);  // of Segments that are being created
 };
 
 }  // namespace
