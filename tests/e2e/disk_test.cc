@@ -130,6 +130,8 @@ class UnwritableTest : public ::testing::Test {
  protected:
   // Runs the daemon in `wrapper`; what it says on its end, which must be a failure.
   std::string Refusal(std::vector<std::string> wrapper) const {
+    // One that serves would never end.
+    wrapper.insert(wrapper.begin(), {"/usr/bin/timeout", "30"});
     wrapper.insert(wrapper.end(),
                    {TENURED_PATH, "--metrics-address", "", "--directory", directory_});
     Program daemon(std::move(wrapper), temp_ / "tenured");

@@ -59,6 +59,7 @@ class MemoryLimitTest : public ::testing::Test {
 TEST_F(MemoryLimitTest, ALoadBeyondTheLimitIsRefusedWholeAndNobodyIsKilled) {
   daemon_ = std::make_unique<Tenured>(TenuredSettings{
       .capacity = "1GiB",
+      .segment_size = "2MiB",
       .wrapper = {"/bin/sh", "-c", "echo $$ > " + cgroup_ + "/cgroup.procs && exec \"$@\"", "sh"}});
   const ModelFile small = WriteModel(*daemon_, "small", {.target = MiB(16)}, 1);
   const ModelFile large = WriteModel(*daemon_, "large", {.target = MiB(192)}, 2);
