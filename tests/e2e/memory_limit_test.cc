@@ -1,5 +1,6 @@
 // A daemon in a cgroup that may take less memory than the configuration says.
 
+#include <absl/status/status.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -7,6 +8,8 @@
 #include <string>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include "core/base/units.h"
 #include "tenure/client.h"
@@ -52,15 +55,25 @@ class MemoryLimitTest : public ::testing::Test {
     cgroup_.clear();
   }
 
+  void Start(const std::string& segment_size) {
+    daemon_ = std::make_unique<Tenured>(TenuredSettings{
+        .capacity = "1GiB",
+        .segment_size = segment_size,
+        .wrapper = {"/bin/sh", "-c", "echo $$ > " + cgroup_ + "/cgroup.procs && exec \"$@\"",
+                    "sh"}});
+  }
+  static void ExpectNoneAvailable(const absl::Status& refused) {
+    EXPECT_EQ(ErrorReason(refused), "BACKEND") << refused;
+    EXPECT_NE(std::string(refused.message()).find("available"), std::string::npos) << refused;
+  }
+
   std::string cgroup_;
   std::unique_ptr<Tenured> daemon_;
 };
 
+// Its Segments are created two at a time.
 TEST_F(MemoryLimitTest, ALoadBeyondTheLimitIsRefusedWholeAndNobodyIsKilled) {
-  daemon_ = std::make_unique<Tenured>(TenuredSettings{
-      .capacity = "1GiB",
-      .segment_size = "2MiB",
-      .wrapper = {"/bin/sh", "-c", "echo $$ > " + cgroup_ + "/cgroup.procs && exec \"$@\"", "sh"}});
+  Start("40MiB");
   const ModelFile small = WriteModel(*daemon_, "small", {.target = MiB(16)}, 1);
   const ModelFile large = WriteModel(*daemon_, "large", {.target = MiB(192)}, 2);
   const Client client = daemon_->Connect();
@@ -70,15 +83,32 @@ TEST_F(MemoryLimitTest, ALoadBeyondTheLimitIsRefusedWholeAndNobodyIsKilled) {
   };
   const uint64_t before = reserved();
   for (int i = 0; i < 3; ++i) {
-    const auto refused = client.Load({.name = "large", .path = large.path});
-    EXPECT_EQ(ErrorReason(refused.status()), "BACKEND") << refused.status();
-    EXPECT_NE(std::string(refused.status().message()).find("available"), std::string::npos)
-        << refused.status();
+    ExpectNoneAvailable(client.Load({.name = "large", .path = large.path}).status());
     EXPECT_EQ(reserved(), before);
     EXPECT_EQ(client.List()->size(), 1U);
   }
   EXPECT_TRUE(lease.valid());
   EXPECT_EQ(Difference(lease, small), "");
+}
+
+TEST_F(MemoryLimitTest, OnceAllIsTakenThereIsEnoughLeftToServe) {
+  Start("2MiB");
+  const ModelFile model = WriteModel(*daemon_, "model", {.target = MiB(2)}, 1);
+  const Client client = daemon_->Connect();
+  absl::Status refused;
+  for (int i = 0; refused.ok(); ++i) {
+    refused = client.Load({.name = "m" + std::to_string(i), .path = model.path}).status();
+  }
+  ExpectNoneAvailable(refused);
+  std::vector<Client> crowd;
+  std::vector<WeightLease> leases;
+  for (int i = 0; i < 300; ++i) {
+    crowd.push_back(daemon_->Connect());
+    auto lease = crowd.back().Acquire({.name = "m" + std::to_string(i % 4)});
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    leases.push_back(*std::move(lease));
+    EXPECT_EQ(Difference(leases.back(), model), "");
+  }
 }
 
 }  // namespace
