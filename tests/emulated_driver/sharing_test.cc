@@ -163,6 +163,14 @@ TEST_F(CapacityTest, ComesBackFromAProcessThatWasKilled) {
   EXPECT_EQ(other_.Do(Words("create", {0, 8 * kPiece, 1})).result, CUDA_SUCCESS);
 }
 
+TEST_F(CapacityTest, CountsMemoryThatItsMakerReleasedWhileAnotherHoldsIt) {
+  const uint64_t handle = one_.Do(Words("create", {0, 5 * kPiece, 1})).values.at(0);
+  const Peer::Reply exported = one_.Do(Words("export", {handle}));
+  ASSERT_EQ(other_.Do("import", exported.fd.get()).result, CUDA_SUCCESS);
+  ASSERT_EQ(one_.Do(Words("release", {handle})).result, CUDA_SUCCESS);
+  EXPECT_EQ(one_.Do(Words("create", {0, 4 * kPiece, 1})).result, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 TEST_F(CapacityTest, CountsWhatEachProcessesContextCosts) {
   MachineConfig config = SmallGpus();
   config.context_cost = MiB(5);
