@@ -112,7 +112,10 @@ TEST_F(PinWatchTest, AnFdThatNobodyHasReceivedYetPins) {
 TEST_F(PinWatchTest, AnotherProcessPinsUntilItEnds) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
-  while (child == 0) ::pause();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
   LetGo();
   EXPECT_EQ(Pinned(), kSize);
   ::kill(child, SIGKILL);
@@ -140,6 +143,7 @@ TEST_F(PinWatchTest, ManyThreadsLetGoAtOnce) {
   std::vector<std::thread> threads;
   for (std::vector<UniqueFd>& keeping : kept) {
     threads.emplace_back([this, &keeping] {
+      keeping.reserve(kRounds);
       for (int i = 0; i < kRounds; ++i) {
         UniqueFd memfd = MakeMemfd();
         if (i % 2 == 0) keeping.emplace_back(::fcntl(memfd.get(), F_DUPFD_CLOEXEC, 0));
