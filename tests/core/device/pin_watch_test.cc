@@ -141,9 +141,9 @@ TEST_F(PinWatchTest, ManyThreadsLetGoAtOnce) {
   constexpr int kRounds = 200;
   std::vector<std::vector<UniqueFd>> kept(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (std::vector<UniqueFd>& keeping : kept) {
     threads.emplace_back([this, &keeping] {
-      keeping.reserve(kRounds);
       for (int i = 0; i < kRounds; ++i) {
         UniqueFd memfd = MakeMemfd();
         if (i % 2 == 0) keeping.emplace_back(::fcntl(memfd.get(), F_DUPFD_CLOEXEC, 0));
