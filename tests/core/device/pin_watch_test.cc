@@ -112,7 +112,10 @@ TEST_F(PinWatchTest, AnFdThatNobodyHasReceivedYetPins) {
 TEST_F(PinWatchTest, AnotherProcessPinsUntilItEnds) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
-  while (child == 0) ::pause();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
   LetGo();
   EXPECT_EQ(Pinned(), kSize);
   ::kill(child, SIGKILL);
@@ -138,6 +141,7 @@ TEST_F(PinWatchTest, ManyThreadsLetGoAtOnce) {
   constexpr int kRounds = 200;
   std::vector<std::vector<UniqueFd>> kept(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (std::vector<UniqueFd>& keeping : kept) {
     threads.emplace_back([this, &keeping] {
       for (int i = 0; i < kRounds; ++i) {
