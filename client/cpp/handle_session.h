@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -39,9 +40,10 @@ namespace tenure::client {
 // call that needs the room, and if it turns out to name the region, that is fetched again.
 //
 // A device's driver takes its time, and may never come back: its calls are made in a second thread,
-// so that heartbeats and the memory of the host never wait for it. What the driver does not unmap
-// is never said to be unmapped: the daemon keeps it in quarantine until this process has ended, the
-// region is stuck, and who asks for it again is told why.
+// and memory of the host is fetched beside that of devices, so that neither heartbeats nor the host
+// wait for it. What the driver does not unmap is never said to be unmapped: the daemon keeps it in
+// quarantine until this process has ended, the region is stuck, and who asks for it again is told
+// why.
 //
 // One mutex; nothing waits, maps or unmaps under it. Thread-safe.
 class HandleSession {
@@ -88,11 +90,14 @@ class HandleSession {
  private:
   // Memory on its way. What comes before `done` belongs to the thread alone, and to its jobs.
   struct Fetch {
+    enum class Step { kWorking, kReady, kAsked };
+
     std::shared_ptr<const HeldLease> lease;
+    // A job for it is under way; the daemon is to be asked for the next batch; it has been asked.
+    Step step = Step::kWorking;
     std::shared_ptr<Mapping> mapping;  // once reserved
     uint32_t next_segment = 0;
     uint64_t share_serial = 0;  // known from the first batch on
-    bool asked = false;         // it is for the daemon to answer; else a job is under way
 
     bool done = false;    // guarded by mutex_
     absl::Status status;  // guarded by mutex_, set once done
@@ -119,11 +124,15 @@ class HandleSession {
   absl::Status OnPacket(ReceivedPacket received);
   absl::Status OnShareBatch(const v1::ShareBatch& batch, ReceivedPacket& packet);
   void OnHeartbeatReply(uint64_t sequence);
-  void StartNextFetch();
-  void SendFetch();
+  void StartFetches();
+  void Reserve(const std::shared_ptr<Fetch>& fetch);
   // After a job for it.
-  void ContinueFetch(absl::Status status);
-  void FinishFetch(absl::Status status);
+  void ContinueFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status);
+  void FinishFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status);
+  // Null if the daemon is asked for nothing.
+  std::shared_ptr<Fetch> Asked() const;
+  // Asks the daemon for the next batch, unless it has not answered the last time.
+  void AskNext();
   void UnmapIdle();
   void Unmap(std::vector<RegionTable::Taken> taken);
   void UnmapAfter(Duration wait, RegionTable::Taken taken);
@@ -148,8 +157,8 @@ class HandleSession {
   // Of the thread alone.
   HandleSocket socket_;
   std::deque<std::string> outbound_;
-  std::shared_ptr<Fetch> fetch_;       // the one under way
-  std::vector<uint64_t> unmapped_;     // serials that are still to be told
+  std::map<MemoryKind, std::shared_ptr<Fetch>> fetches_;  // under way, one of each kind
+  std::vector<uint64_t> unmapped_;                        // serials that are still to be told
   std::shared_ptr<CudaDevices> cuda_;  // null before the first lease that wants one
   JobThread jobs_;
   size_t jobs_under_way_ = 0;

@@ -39,83 +39,108 @@ absl::Status CheckBatch(const v1::ShareBatch& batch, const ReceivedPacket& packe
 
 }  // namespace
 
-void HandleSession::StartNextFetch() {
+void HandleSession::StartFetches() {
   // Nobody waits for memory any more.
   if (closing_.load()) return;
+  std::vector<std::shared_ptr<Fetch>> started;
   {
     const std::lock_guard lock(mutex_);
-    if (fetch_queue_.empty()) return;
-    fetch_ = std::move(fetch_queue_.front());
-    fetch_queue_.pop_front();
+    for (auto next = fetch_queue_.begin(); next != fetch_queue_.end();) {
+      if (fetches_.try_emplace((*next)->lease->memory_kind(), *next).second) {
+        started.push_back(std::move(*next));
+        next = fetch_queue_.erase(next);
+      } else {
+        ++next;
+      }
+    }
   }
-  const HeldLease& lease = *fetch_->lease;
-  const bool waits = lease.memory_kind() != MemoryKind::kHost;
-  if (waits && cuda_ == nullptr) cuda_ = std::make_shared<CudaDevices>();
-  const auto work = [fetch = fetch_, cuda = cuda_]() -> absl::Status {
-    const HeldLease& wanted = *fetch->lease;
+  for (const std::shared_ptr<Fetch>& fetch : started) Reserve(fetch);
+}
+
+void HandleSession::Reserve(const std::shared_ptr<Fetch>& fetch) {
+  const bool host = fetch->lease->memory_kind() == MemoryKind::kHost;
+  if (!host && cuda_ == nullptr) cuda_ = std::make_shared<CudaDevices>();
+  const auto work = [fetch, host, cuda = cuda_]() -> absl::Status {
+    const HeldLease& lease = *fetch->lease;
     absl::StatusOr<std::shared_ptr<Mapping>> reserved =
-        wanted.memory_kind() == MemoryKind::kHost
-            ? HostMapping::Reserve(wanted.region_bytes())
-            : cuda->Reserve(wanted.device_uuid(), wanted.region_bytes());
+        host ? HostMapping::Reserve(lease.region_bytes())
+             : cuda->Reserve(lease.device_uuid(), lease.region_bytes());
     if (reserved.ok()) fetch->mapping = *std::move(reserved);
     return reserved.status();
   };
-  Perform(waits, work, [this](absl::Status status) { ContinueFetch(std::move(status)); });
+  Perform(!host, work,
+          [this, fetch](absl::Status status) { ContinueFetch(fetch, std::move(status)); });
 }
 
-void HandleSession::SendFetch() {
-  TellUnmapped();
-  v1::ClientPacket packet;
-  packet.mutable_fetch_share()->set_lease_id(fetch_->lease->lease_id());
-  packet.mutable_fetch_share()->set_first_segment(fetch_->next_segment);
-  Queue(packet);
-  fetch_->asked = true;
+void HandleSession::AskNext() {
+  if (Asked() != nullptr) return;
+  for (const auto& [kind, fetch] : fetches_) {
+    if (fetch->step != Fetch::Step::kReady) continue;
+    TellUnmapped();
+    v1::ClientPacket packet;
+    packet.mutable_fetch_share()->set_lease_id(fetch->lease->lease_id());
+    packet.mutable_fetch_share()->set_first_segment(fetch->next_segment);
+    Queue(packet);
+    fetch->step = Fetch::Step::kAsked;
+    return;
+  }
+}
+
+std::shared_ptr<HandleSession::Fetch> HandleSession::Asked() const {
+  for (const auto& [kind, fetch] : fetches_) {
+    if (fetch->step == Fetch::Step::kAsked) return fetch;
+  }
+  return nullptr;
 }
 
 absl::Status HandleSession::OnShareBatch(const v1::ShareBatch& batch, ReceivedPacket& packet) {
-  if (fetch_ == nullptr || !fetch_->asked || batch.lease_id() != fetch_->lease->lease_id() ||
-      batch.first_segment() != fetch_->next_segment) {
+  const std::shared_ptr<Fetch> fetch = Asked();
+  if (fetch == nullptr || batch.lease_id() != fetch->lease->lease_id() ||
+      batch.first_segment() != fetch->next_segment) {
     return ProtocolError("memory that was not asked for");
   }
-  fetch_->asked = false;
-  fetch_->share_serial = batch.share_serial();
-  fetch_->next_segment += static_cast<uint32_t>(batch.segment_sizes_size());
-  absl::Status fits = CheckBatch(batch, packet, fetch_->lease->region_id());
+  fetch->step = Fetch::Step::kWorking;
+  fetch->share_serial = batch.share_serial();
+  fetch->next_segment += static_cast<uint32_t>(batch.segment_sizes_size());
+  absl::Status fits = CheckBatch(batch, packet, fetch->lease->region_id());
   // The fds lie with this process now, mapped or not.
   if (!fits.ok()) packet.fds.clear();
   v1::ClientPacket ack;
   ack.mutable_share_ack()->set_share_serial(batch.share_serial());
-  ack.mutable_share_ack()->set_next_segment(fetch_->next_segment);
+  ack.mutable_share_ack()->set_next_segment(fetch->next_segment);
   Queue(ack);
-  if (!fits.ok()) {
-    ContinueFetch(std::move(fits));
-    return absl::OkStatus();
+  if (fits.ok()) {
+    Perform(
+        fetch->mapping->waits(),
+        [mapping = fetch->mapping,
+         fds = std::make_shared<std::vector<UniqueFd>>(std::move(packet.fds)),
+         sizes = std::vector<uint64_t>(batch.segment_sizes().begin(), batch.segment_sizes().end()),
+         last = fetch->next_segment == batch.segment_count()] {
+          absl::Status status = AppendAll(*mapping, *fds, sizes, last);
+          fds->clear();
+          return status;
+        },
+        [this, fetch](absl::Status status) { ContinueFetch(fetch, std::move(status)); });
+  } else {
+    ContinueFetch(fetch, std::move(fits));
   }
-  const bool last = fetch_->next_segment == batch.segment_count();
-  const auto fds = std::make_shared<std::vector<UniqueFd>>(std::move(packet.fds));
-  const std::vector<uint64_t> sizes(batch.segment_sizes().begin(), batch.segment_sizes().end());
-  Perform(
-      fetch_->mapping->waits(),
-      [mapping = fetch_->mapping, fds, sizes, last] {
-        absl::Status status = AppendAll(*mapping, *fds, sizes, last);
-        fds->clear();
-        return status;
-      },
-      [this](absl::Status status) { ContinueFetch(std::move(status)); });
+  // While a device works on this one, another may go on.
+  AskNext();
   return absl::OkStatus();
 }
 
-void HandleSession::ContinueFetch(absl::Status status) {
+void HandleSession::ContinueFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status) {
   if (status.ok()) status = Alive();
-  if (!status.ok() || fetch_->mapping->complete()) {
-    FinishFetch(std::move(status));
+  if (!status.ok() || fetch->mapping->complete()) {
+    FinishFetch(fetch, std::move(status));
   } else {
-    SendFetch();
+    fetch->step = Fetch::Step::kReady;
+    AskNext();
   }
 }
 
-void HandleSession::FinishFetch(absl::Status status) {
-  const std::shared_ptr<Fetch> fetch = std::exchange(fetch_, nullptr);
+void HandleSession::FinishFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status) {
+  fetches_.erase(fetch->lease->memory_kind());
   const uint64_t region_id = fetch->lease->region_id();
   std::vector<RegionTable::Taken> part;
   {
@@ -132,7 +157,8 @@ void HandleSession::FinishFetch(absl::Status status) {
     fetched_.notify_all();
   }
   Unmap(std::move(part));
-  StartNextFetch();
+  StartFetches();
+  AskNext();
 }
 
 void HandleSession::UnmapIdle() {

@@ -26,9 +26,12 @@ constexpr int kHeartbeatsPerTtl = 3;
 void HandleSession::Run() {
   while (Step()) {
   }
-  // Nothing more comes of what the daemon was asked for.
-  if (fetch_ != nullptr && fetch_->asked) {
-    FinishFetch(absl::UnavailableError("the connection is over"));
+  // Nothing more comes from the daemon; jobs for a fetch still come to their end.
+  const std::map<MemoryKind, std::shared_ptr<Fetch>> fetches = fetches_;
+  for (const auto& [kind, fetch] : fetches) {
+    if (fetch->step != Fetch::Step::kWorking) {
+      FinishFetch(fetch, absl::UnavailableError("the connection is over"));
+    }
   }
   while (Linger()) {
   }
@@ -36,7 +39,7 @@ void HandleSession::Run() {
 
 bool HandleSession::Step() {
   ReadMail();
-  if (fetch_ == nullptr) StartNextFetch();
+  StartFetches();
   if (closing_.load()) Close();
   TellUnmapped();
   SendHeartbeatIfDue(Now());
@@ -80,9 +83,10 @@ void HandleSession::ReadMail() {
 }
 
 void HandleSession::Close() {
-  if (fetch_ == nullptr) UnmapIdle();
+  UnmapIdle();
   if (!close_by_) close_by_ = Now() + (jobs_under_way_ > 0 ? kDriverWait : kCloseWait);
-  if (fetch_ != nullptr || jobs_under_way_ > 0 || goodbye_said_) return;
+  const bool at_work = !fetches_.empty() || jobs_under_way_ > 0;
+  if (goodbye_said_ || (at_work && Now() < *close_by_)) return;
   TellUnmapped();
   v1::ClientPacket packet;
   packet.mutable_goodbye();
@@ -152,11 +156,12 @@ absl::Status HandleSession::OnPacket(ReceivedPacket received) {
       return OnShareBatch(packet.share_batch(), received);
     case v1::DaemonPacket::kShareRefused: {
       const v1::ShareRefused& refused = packet.share_refused();
-      if (fetch_ == nullptr || !fetch_->asked || fetch_->lease->lease_id() != refused.lease_id()) {
+      const std::shared_ptr<Fetch> fetch = Asked();
+      if (fetch == nullptr || fetch->lease->lease_id() != refused.lease_id()) {
         return ProtocolError("a refusal of memory that was not asked for");
       }
-      FinishFetch(
-          MakeError(absl::StatusCode::kFailedPrecondition, refused.reason(), refused.message()));
+      FinishFetch(fetch, MakeError(absl::StatusCode::kFailedPrecondition, refused.reason(),
+                                   refused.message()));
       return absl::OkStatus();
     }
     case v1::DaemonPacket::kHeartbeatReply:
