@@ -8,10 +8,10 @@
 #include <utility>
 #include <yaml-cpp/yaml.h>
 
+#include "core/model/model_table.h"
+
 namespace tenure {
 namespace {
-
-constexpr Bytes kGranule = MiB(2);
 
 // Which durations a key takes beside positive ones.
 struct DurationBounds {
@@ -156,11 +156,6 @@ StatusOr<std::optional<Bytes>> ParseTotal(const std::string& text) {
   return std::optional<Bytes>(size);
 }
 
-StatusOr<std::string> ParseBackend(const std::string& text) {
-  if (text == "host") return text;
-  return Error(Reason::kInvalidRequest, "expected host, not \"" + text + "\"");
-}
-
 StatusOr<std::string> ParseLevel(const std::string& text) {
   for (const char* level : {"trace", "debug", "info", "warn", "error"}) {
     if (text == level) return text;
@@ -179,10 +174,13 @@ void ReadRoot(Reader& reader, const YAML::Node& node, const std::string& key, Co
 
 void ReadDevice(Reader& reader, const YAML::Node& node, const std::string& key, Config& config) {
   DeviceConfig device;
-  std::string backend = "host";
+  device.name.clear();
   reader.Map(node, key,
              {{"name", reader.Text(device.name)},
-              {"backend", reader.Scalar(backend, ParseBackend)},
+              {"backend", reader.OneOf(device.backend,
+                                       std::array<std::pair<std::string_view, Backend>, 2>{
+                                           {{"host", Backend::kHost}, {"cuda", Backend::kCuda}}})},
+              {"uuid", reader.Text(device.uuid)},
               {"total", reader.Scalar(device.total, ParseTotal)},
               {"weights", reader.Scalar(device.weights, ParseSizeOrPercent)},
               {"huge_pages", reader.OneOf(device.huge_pages,
@@ -190,6 +188,7 @@ void ReadDevice(Reader& reader, const YAML::Node& node, const std::string& key, 
                                               {{"off", HugePages::kOff},
                                                {"try", HugePages::kTry},
                                                {"require", HugePages::kRequire}}})}});
+  if (device.name.empty()) device.name = device.backend == Backend::kHost ? "host:0" : "gpu:0";
   config.devices.push_back(std::move(device));
 }
 
@@ -263,6 +262,7 @@ void ReadAll(Reader& reader, const YAML::Node& document, Config& config) {
        {"sessions",
         reader.Section({{"death_grace", reader.Time(config.death_grace, kZeroOrMore)}})},
        {"drain_timeout", reader.Time(config.drain_timeout, kZeroOrMore)},
+       {"driver_timeout", reader.Time(config.driver_timeout, kPositiveOrNever)},
        {"copy_threads", reader.Count(config.copy_threads, 1, kMostThreads)},
        {"max_watchers", reader.Count(config.max_watchers, 0, kMostWatchers)}});
 }

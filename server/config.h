@@ -9,13 +9,15 @@
 #include "core/base/status.h"
 #include "core/base/units.h"
 #include "core/device/host_device.h"
-#include "core/store/device_store.h"
 #include "server/quantity.h"
 #include "server/wanted_model.h"
 
 namespace tenure {
 
 enum class LogFormat { kText, kJson };
+
+// What every size of memory is a multiple of.
+inline constexpr Bytes kGranule = MiB(2);
 
 struct LogConfig {
   std::string level = "info";  // trace, debug, info, warn, error
@@ -27,9 +29,13 @@ struct RootConfig {
   std::string path;
 };
 
+enum class Backend { kHost, kCuda };
+
 struct DeviceConfig {
   std::string name = "host:0";
-  std::optional<Bytes> total;  // nullopt: what the machine has available at start
+  Backend backend = Backend::kHost;
+  std::string uuid;            // of a GPU, or how it begins; empty: any that nobody else has
+  std::optional<Bytes> total;  // nullopt: what the machine has available at start, or the GPU has
   SizeOrPercent weights = Percent{70};
   HugePages huge_pages = HugePages::kOff;
 };
@@ -41,7 +47,7 @@ struct Config {
   LogConfig log;
   std::string metrics_address = "127.0.0.1:9400";  // empty: off
   std::vector<RootConfig> model_roots;
-  std::vector<DeviceConfig> devices;  // empty: one `host:0`
+  std::vector<DeviceConfig> devices;  // empty: every GPU, or one `host:0` where there is none
   std::vector<WantedModel> models;    // brought online at start
 
   Bytes segment_size = MiB(64);
@@ -50,6 +56,7 @@ struct Config {
   Duration recall_wait = std::chrono::milliseconds(200);
   Duration idle_unload_after = kForever;
   int concurrent_loads = 2;
+  Duration driver_timeout = std::chrono::seconds(60);
 
   Duration lease_ttl = std::chrono::seconds(30);
   Duration heartbeat_interval = std::chrono::seconds(5);
@@ -73,15 +80,5 @@ StatusOr<Config> LoadConfig(const std::string& file);
 // Faults that only show when all is known: heartbeats rarer than leases expire, names that are
 // taken twice, sockets whose path is too long. INVALID_REQUEST, one line for each.
 Status CheckConfig(const Config& config);
-
-// A Device as it will be made.
-struct DevicePlan {
-  HostDeviceOptions device;
-  DeviceStoreOptions store;
-};
-
-// Turns shares into bytes, given what the machine has available. INVALID_REQUEST if a Device is to
-// hold more weights than it has, or several Devices leave their total open.
-StatusOr<std::vector<DevicePlan>> PlanDevices(const Config& config, Bytes available);
 
 }  // namespace tenure

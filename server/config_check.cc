@@ -7,8 +7,6 @@
 namespace tenure {
 namespace {
 
-constexpr Bytes kGranule = MiB(2);
-
 // What a root or a device may be called.
 bool IsName(const std::string& name, std::string_view beside_letters_and_digits) {
   for (const char c : name) {
@@ -58,15 +56,24 @@ Status CheckConfig(const Config& config) {
   }
   names.clear();
   for (const DeviceConfig& device : config.devices) {
-    if (!device.name.starts_with("host:") || !IsName(device.name, ":")) {
-      fault("devices: a host device is called host:0 or the like, not \"" + device.name + "\"");
+    const bool host = device.backend == Backend::kHost;
+    if (!device.name.starts_with(host ? "host:" : "gpu:") || !IsName(device.name, ":")) {
+      fault(std::string("devices: a device of this backend is called ") +
+            (host ? "host:0" : "gpu:0") + " or the like, not \"" + device.name + "\"");
+    }
+    if (host && !device.uuid.empty()) {
+      fault("devices: uuid is for GPUs, not for " + device.name);
+    }
+    if (!host && device.huge_pages != HugePages::kOff) {
+      fault("devices: huge_pages are for the host's memory, not for " + device.name);
     }
     if (!names.insert(device.name).second) fault("devices: the name comes twice: " + device.name);
   }
   std::set<std::pair<std::string, std::string>> models;
   for (const WantedModel& model : config.models) {
     if (!model.device.empty() && names.count(model.device) == 0 &&
-        !(config.devices.empty() && model.device == DeviceConfig().name)) {
+        !(config.devices.empty() &&
+          (model.device == DeviceConfig().name || model.device.starts_with("gpu:")))) {
       fault("models: there is no device " + model.device + " for " + model.name);
     }
     if (!models.emplace(model.name, model.device).second) {
@@ -74,45 +81,6 @@ Status CheckConfig(const Config& config) {
     }
   }
   return faults.empty() ? absl::OkStatus() : Error(Reason::kInvalidRequest, faults);
-}
-
-StatusOr<std::vector<DevicePlan>> PlanDevices(const Config& config, Bytes available) {
-  std::vector<DeviceConfig> devices = config.devices;
-  if (devices.empty()) devices.emplace_back();
-
-  std::vector<DevicePlan> plans;
-  for (const DeviceConfig& device : devices) {
-    if (!device.total.has_value() && devices.size() > 1) {
-      return Error(Reason::kInvalidRequest,
-                   "devices: where there are several, each needs a total: " + device.name);
-    }
-    DevicePlan plan;
-    plan.device.name = device.name;
-    plan.device.total = device.total.value_or(available);
-    plan.device.huge_pages = device.huge_pages;
-
-    const Bytes weights = Resolve(device.weights, plan.device.total);
-    if (weights > plan.device.total) {
-      return Error(Reason::kInvalidRequest, "devices: the weights are more than the total of " +
-                                                device.name + ": " + FormatBytes(weights) + " of " +
-                                                FormatBytes(plan.device.total));
-    }
-    plan.store.capacity_includes_survivors = device.total.has_value();
-    plan.store.weights_capacity = AlignDown(weights, kGranule);
-    if (plan.store.weights_capacity.zero()) {
-      return Error(Reason::kInvalidRequest, "devices: the weights of " + device.name +
-                                                " are less than 2 MiB: " + FormatBytes(weights));
-    }
-    plan.store.segment_size = config.segment_size;
-    plan.store.retain_ttl = config.retain_ttl;
-    plan.store.cache_ttl = config.cache_ttl;
-    plan.store.recall_wait = config.recall_wait;
-    plan.store.idle_unload_after = config.idle_unload_after;
-    plan.store.default_lease_ttl = config.lease_ttl;
-    plan.store.concurrent_loads = config.concurrent_loads;
-    plans.push_back(plan);
-  }
-  return plans;
 }
 
 }  // namespace tenure

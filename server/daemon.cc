@@ -1,5 +1,6 @@
 #include "server/daemon.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <grpc/support/time.h>
@@ -10,6 +11,8 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "server/device_plan.h"
 
 namespace tenure {
 namespace {
@@ -26,9 +29,15 @@ constexpr char kReadyService[] = "ready";
 void LogDevices(const Store& store) {
   for (const auto& device : store.devices()) {
     const DeviceInfo& info = device->device_info();
-    spdlog::info("device name={} backend={} total_bytes={} weights_bytes={} granule_bytes={}",
-                 info.name, info.backend, info.total.count(),
-                 device->TakeSnapshot().ledger.capacity.count(), info.granule.count());
+    const DeviceStore::Snapshot now = device->TakeSnapshot();
+    spdlog::info(
+        "device name={} backend={} uuid={} total_bytes={} weights_bytes={} granule_bytes={}",
+        info.name, info.backend, info.uuid, info.total.count(), now.ledger.capacity.count(),
+        info.granule.count());
+    if (now.ledger.capacity + now.foreign > info.total) {
+      spdlog::warn("{} has less left than its weights may take: others use {} of {}", info.name,
+                   FormatBytes(now.foreign), FormatBytes(info.total));
+    }
   }
 }
 
@@ -50,33 +59,37 @@ StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config) {
 
 StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   TENURE_ASSIGN_OR_RETURN(std::vector<ModelRoot> roots, CanonicalRoots(config));
-  TENURE_ASSIGN_OR_RETURN(const Bytes available, AvailableHostMemory());
-  TENURE_ASSIGN_OR_RETURN(const std::vector<DevicePlan> plans, PlanDevices(config, available));
+  TENURE_ASSIGN_OR_RETURN(const Machine machine, LookAtMachine(config));
+  TENURE_ASSIGN_OR_RETURN(const std::vector<DevicePlan> plans, PlanDevices(config, machine));
   std::string boot_id = RandomHex(16);
   TENURE_ASSIGN_OR_RETURN(DaemonLock lock, DaemonLock::Take(config.directory, boot_id));
 
-  std::vector<DeviceOptions> devices;
-  for (const DevicePlan& plan : plans) {
-    TENURE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeHostDevice(plan.device));
-    devices.push_back({std::move(device), plan.store});
+  if (config.devices.empty() && !machine.gpus.ok()) {
+    spdlog::info("{}; the machine's own memory serves",
+                 std::string(machine.gpus.status().message()));
   }
-  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock), std::move(boot_id),
-                                            std::move(roots), std::move(devices)));
+  auto clock = std::make_unique<const SteadyClock>();
+  TENURE_ASSIGN_OR_RETURN(std::vector<DeviceOptions> devices, MakeDevices(plans, *clock));
+  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock), std::move(clock),
+                                            std::move(boot_id), std::move(roots),
+                                            std::move(devices)));
   TENURE_RETURN_IF_ERROR(daemon->Serve());
   return daemon;
 }
 
-Daemon::Daemon(const Config& config, DaemonLock lock, std::string boot_id,
-               std::vector<ModelRoot> roots, std::vector<DeviceOptions> devices)
+Daemon::Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Clock> clock,
+               std::string boot_id, std::vector<ModelRoot> roots,
+               std::vector<DeviceOptions> devices)
     : config_(config),
       lock_(std::move(lock)),
+      clock_(std::move(clock)),
       files_(MakePosixFileLayer()),
-      sessions_(clock_, kMaxSessions),
-      handles_(sessions_, clock_),
-      store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), clock_,
+      sessions_(*clock_, kMaxSessions),
+      handles_(sessions_, *clock_),
+      store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), *clock_,
              *files_, handles_),
       wanted_(store_, config.directory + "/pinned.yaml", config.models),
-      gate_(std::move(boot_id), sessions_, clock_) {}
+      gate_(std::move(boot_id), sessions_, *clock_) {}
 
 Status Daemon::Serve() {
   const std::string grpc_path = config_.directory + "/grpc.sock";
@@ -84,7 +97,7 @@ Status Daemon::Serve() {
   TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(grpc_path));
   TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(handle_path));
 
-  ticker_.emplace(kTickInterval, [this] { store_.Tick(); });
+  ticker_.emplace(kTickInterval, [this] { Tick(); });
   if (!config_.metrics_address.empty()) {
     TENURE_ASSIGN_OR_RETURN(metrics_,
                             MetricsServer::Start(config_.metrics_address,
@@ -109,9 +122,9 @@ Status Daemon::Serve() {
 }
 
 Status Daemon::ServeGrpc(const std::string& path) {
-  models_.emplace(store_, wanted_, gate_, clock_, config_.max_watchers);
-  leases_.emplace(store_, gate_, clock_);
-  admin_.emplace(store_, wanted_, sessions_, gate_, clock_, metrics_address_);
+  models_.emplace(store_, wanted_, gate_, *clock_, config_.max_watchers);
+  leases_.emplace(store_, gate_, *clock_);
+  admin_.emplace(store_, wanted_, sessions_, gate_, *clock_, metrics_address_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -129,6 +142,22 @@ void Daemon::SetReady(bool ready) {
   grpc_->GetHealthCheckService()->SetServingStatus(kReadyService, ready);
 }
 
+bool Daemon::HasLostDevice() const {
+  const auto& devices = store_.devices();
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const auto& device) { return !device->Lost().ok(); });
+}
+
+void Daemon::Tick() {
+  store_.Tick();
+  for (const auto& device : store_.devices()) {
+    const Status lost = device->Lost();
+    if (lost.ok() || !lost_devices_.insert(device->device_info().name).second) continue;
+    spdlog::error("device lost name={} cause=\"{}\"", device->device_info().name,
+                  std::string(lost.message()));
+  }
+}
+
 bool Daemon::Quiet() const {
   for (const auto& device : store_.devices()) {
     const DeviceStore::Snapshot now = device->TakeSnapshot();
@@ -139,14 +168,14 @@ bool Daemon::Quiet() const {
 
 void Daemon::Stop(Duration timeout) {
   if (grpc_ == nullptr) return;
-  const Instant started = clock_.Now();
+  const Instant started = clock_->Now();
   spdlog::info("stopping drain_timeout_ms={}",
                std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
   gate_.CloseForLoads();
   wanted_.Stop();
   grpc_->GetHealthCheckService()->SetServingStatus(false);
   handles_.Drain(timeout);
-  while (!Quiet() && clock_.Now() - started < timeout) std::this_thread::sleep_for(kTickInterval);
+  while (!Quiet() && clock_->Now() - started < timeout) std::this_thread::sleep_for(kTickInterval);
 
   grpc_listener_->Stop();
   grpc_->Shutdown(
@@ -154,7 +183,7 @@ void Daemon::Stop(Duration timeout) {
   grpc_.reset();
   handles_.Stop();
   spdlog::info("stopped quiet={} seconds={:.3f}", Quiet(),
-               std::chrono::duration<double>(clock_.Now() - started).count());
+               std::chrono::duration<double>(clock_->Now() - started).count());
 }
 
 Daemon::~Daemon() {

@@ -3,6 +3,7 @@
 #include <grpcpp/server.h>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,20 +46,24 @@ class Daemon {
   void Stop(Duration timeout);
 
   const std::string& boot_id() const { return gate_.boot_id(); }
+  // True if a Device was lost: calls to its driver may never return, so that this object cannot be
+  // destroyed.
+  bool HasLostDevice() const;
   // Empty if metrics are off.
   const std::string& metrics_address() const { return metrics_address_; }
 
  private:
-  Daemon(const Config& config, DaemonLock lock, std::string boot_id, std::vector<ModelRoot> roots,
-         std::vector<DeviceOptions> devices);
+  Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Clock> clock,
+         std::string boot_id, std::vector<ModelRoot> roots, std::vector<DeviceOptions> devices);
   Status Serve();
   Status ServeGrpc(const std::string& path);
   void SetReady(bool ready);
   bool Quiet() const;
+  void Tick();
 
   const Config config_;
   const DaemonLock lock_;
-  const SteadyClock clock_;
+  const std::unique_ptr<const Clock> clock_;
   const std::unique_ptr<FileLayer> files_;
   SessionRegistry sessions_;
   HandleServer handles_;
@@ -67,6 +72,7 @@ class Daemon {
   Gate gate_;
 
   std::string metrics_address_;
+  std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has
   std::optional<ModelService> models_;
   std::optional<LeaseService> leases_;
   std::optional<AdminService> admin_;

@@ -121,8 +121,7 @@ void AddLedger(Families& out, const Snapshots& snapshots) {
   AddPerArena(out, snapshots, "tenure_arena_largest_free_bytes",
               "The largest request that would succeed now without reclaiming anything.",
               [](const Ledger& ledger) { return ledger.largest_free; });
-  AddPerArena(out, snapshots, "tenure_arena_lost_bytes",
-              "Was capacity before the device was lost.",
+  AddPerArena(out, snapshots, "tenure_arena_lost_bytes", "Was capacity before the device was lost.",
               [](const Ledger& ledger) { return ledger.lost; });
   AddPerArena(out, snapshots, "tenure_arena_fragmentation_ratio",
               "1 - largest free / free; 0 when nothing is free.",

@@ -1,5 +1,6 @@
 // tenured: reads the configuration, serves until it is told to stop.
 
+#include <array>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/device_plan.h"
 #include "server/log.h"
 
 namespace tenure {
@@ -22,15 +24,23 @@ namespace {
 struct Flags {
   std::string config;
   bool check_config = false;
+  bool check_device = false;
   std::optional<std::string> directory;
   std::optional<std::string> metrics_address;
   std::vector<std::string> model_roots;  // NAME=PATH
 };
 
+std::string VersionText() {
+  return std::string("tenured ") + TENURE_VERSION + "\nbackends: host" +
+         (HasCudaBackend() ? ", cuda" : "; built without cuda: NVIDIA's cuda.h was not found");
+}
+
 void Declare(CLI::App& app, Flags& flags) {
-  app.set_version_flag("--version", std::string("tenured ") + TENURE_VERSION);
+  app.set_version_flag("--version", VersionText());
   app.add_option("--config", flags.config, "Configuration, a YAML file")->type_name("FILE");
   app.add_flag("--check-config", flags.check_config, "Only check the configuration");
+  app.add_flag("--check-device", flags.check_device,
+               "Only tell whether this machine's GPUs can be used");
   app.add_option("--directory", flags.directory, "Where the sockets are; also TENURE_DIR")
       ->type_name("DIR");
   app.add_option("--model-root", flags.model_roots,
@@ -74,8 +84,21 @@ StatusOr<Config> Configure(const Flags& flags) {
 // What Daemon::Start would refuse, without starting anything.
 Status CheckMachine(const Config& config) {
   TENURE_RETURN_IF_ERROR(CanonicalRoots(config).status());
-  TENURE_ASSIGN_OR_RETURN(const Bytes available, AvailableHostMemory());
-  return PlanDevices(config, available).status();
+  TENURE_ASSIGN_OR_RETURN(const Machine machine, LookAtMachine(config));
+  return PlanDevices(config, machine).status();
+}
+
+// One line for each finding; false if one of them is bad.
+bool PrintFindings() {
+  constexpr std::array<const char*, 3> kVerdicts = {"good", "note", "bad"};
+  bool usable = true;
+  for (const CudaFinding& finding : CheckCuda()) {
+    std::cout << kVerdicts[static_cast<size_t>(finding.verdict)] << '\t' << finding.subject << '\t'
+              << finding.answer << '\n';
+    usable = usable && finding.verdict != CudaFinding::Verdict::kBad;
+  }
+  std::cout << std::flush;
+  return usable;
 }
 
 // Sessions and segments take fds, and gRPC never accepts again once it ran out of them.
@@ -110,6 +133,10 @@ int Run(const Config& config) {
   // A second one ends the process as if it had never been blocked.
   pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
   (*daemon)->Stop(config.drain_timeout);
+  if ((*daemon)->HasLostDevice()) {
+    spdlog::shutdown();
+    std::_Exit(0);
+  }
   return 0;
 }
 
@@ -122,6 +149,7 @@ int main(int argc, char** argv) {
   tenure::Declare(app, flags);
   CLI11_PARSE(app, argc, argv);
 
+  if (flags.check_device) return tenure::PrintFindings() ? 0 : 1;
   const tenure::StatusOr<tenure::Config> config = tenure::Configure(flags);
   if (!config.ok()) return tenure::Fail(config.status());
   if (!flags.check_config) return tenure::Run(*config);

@@ -43,7 +43,7 @@ StatusOr<CudaDriver> OpenCudaDriver() {
   driver.entry =                                                                             \
       reinterpret_cast<decltype(driver.entry)>(::dlsym(library, TENURE_CUDA_SYMBOL(entry))); \
   if (driver.entry == nullptr && missing.empty()) missing = TENURE_CUDA_SYMBOL(entry);
-  TENURE_CUDA_ENTRY_POINTS(TENURE_CUDA_LOAD)
+  TENURE_CALLED_ENTRY_POINTS(TENURE_CUDA_LOAD)
 #undef TENURE_CUDA_LOAD
 #undef TENURE_CUDA_SYMBOL
   if (!missing.empty()) {

@@ -18,32 +18,6 @@ Status Refused(const CudaDriver& driver, const char* call, CUresult result) {
                {{"call", call}, {"cause", cause}});
 }
 
-// After these the GPU, or all that this process has on it, is gone.
-bool MeansLost(CUresult result) {
-  switch (result) {
-    case CUDA_ERROR_DEINITIALIZED:
-    case CUDA_ERROR_DEVICE_UNAVAILABLE:
-    case CUDA_ERROR_NO_DEVICE:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_SYSTEM_NOT_READY:
-    case CUDA_ERROR_UNKNOWN:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // MIG instances are told by their name alone: "NVIDIA H200 MIG 1g.18gb".
 std::string UuidText(const CUuuid& uuid, const std::string& name) {
   std::string text = name.find(" MIG ") == std::string::npos ? "GPU" : "MIG";
@@ -154,17 +128,42 @@ Status CudaGpu::Look() {
   return lost_;
 }
 
+bool CudaGpu::MeansLost(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_NO_DEVICE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+    case CUDA_ERROR_UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
 CudaGpu::RunningCalls::iterator CudaGpu::Begin(const char* name) {
   const Instant now = clock_.Now();
   const MutexLock lock(mutex_);
   return calls_.insert(calls_.end(), RunningCall{.name = name, .since = now});
 }
 
-Status CudaGpu::End(RunningCalls::iterator call, CUresult result) {
+Status CudaGpu::End(RunningCalls::iterator call, CUresult result, bool loses) {
   const MutexLock lock(mutex_);
   const char* const name = call->name;
   calls_.erase(call);
-  if (MeansLost(result)) Lose(absl::StrCat(name, ": ", driver_.Describe(result)));
+  if (loses) Lose(absl::StrCat(name, ": ", driver_.Describe(result)));
   TENURE_RETURN_IF_ERROR(lost_);
   if (result == CUDA_SUCCESS) return absl::OkStatus();
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return Refused(driver_, name, result);

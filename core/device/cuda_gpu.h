@@ -55,7 +55,17 @@ class CudaGpu {
     TENURE_RETURN_IF_ERROR(Lost());
     const auto call = Begin(name);
     const CUresult result = (driver_.*entry)(arguments...);
-    return End(call, result);
+    return End(call, result, MeansLost(result));
+  }
+
+  // The same for a call that waits for copies. When it fails, nobody can tell what may still
+  // arrive and where: the GPU is lost.
+  template <typename Entry, typename... Arguments>
+  Status Await(const char* name, Entry CudaDriver::*entry, Arguments... arguments) {
+    TENURE_RETURN_IF_ERROR(Lost());
+    const auto call = Begin(name);
+    const CUresult result = (driver_.*entry)(arguments...);
+    return End(call, result, result != CUDA_SUCCESS);
   }
 
   // Makes the context current on the calling thread, as copies need it.
@@ -78,7 +88,9 @@ class CudaGpu {
       : driver_(driver), properties_(properties), clock_(clock), driver_timeout_(driver_timeout) {}
 
   RunningCalls::iterator Begin(const char* name) ABSL_LOCKS_EXCLUDED(mutex_);
-  Status End(RunningCalls::iterator call, CUresult result) ABSL_LOCKS_EXCLUDED(mutex_);
+  Status End(RunningCalls::iterator call, CUresult result, bool loses) ABSL_LOCKS_EXCLUDED(mutex_);
+  // True if after this result the GPU, or all that this process has on it, is gone.
+  static bool MeansLost(CUresult result);
   void Lose(const std::string& cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CudaDriver driver_;

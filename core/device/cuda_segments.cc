@@ -170,7 +170,7 @@ Status CudaSegments::Clear(Range addresses) {
   TENURE_RETURN_IF_ERROR(gpu_.Call(
       "cuMemsetD8Async", &CudaDriver::cuMemsetD8Async, CUdeviceptr{addresses.begin().count()},
       static_cast<unsigned char>(0), size_t{addresses.size().count()}, clearing_));
-  return gpu_.Call("cuStreamSynchronize", &CudaDriver::cuStreamSynchronize, clearing_);
+  return gpu_.Await("cuStreamSynchronize", &CudaDriver::cuStreamSynchronize, clearing_);
 }
 
 }  // namespace tenure

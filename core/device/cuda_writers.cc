@@ -18,7 +18,13 @@ class CudaWriters::Writer final : public SegmentWriter {
  public:
   Writer(CudaWriters& owner, Lane& lane) : owner_(owner), lane_(lane) {}
 
-  ~Writer() override { owner_.Return(lane_, /*usable=*/Finish().ok()); }
+  ~Writer() override {
+    if (Finish().ok() ||
+        owner_.gpu_.Await("cuStreamSynchronize", &CudaDriver::cuStreamSynchronize, lane_.stream)
+            .ok()) {
+      owner_.Return(lane_);
+    }
+  }
 
   StatusOr<std::span<std::byte>> Prepare(const Segment& segment, Range target) override {
     const Bytes wanted = std::min(target.size(), Bytes(buffer().bytes.size()));
@@ -61,8 +67,8 @@ class CudaWriters::Writer final : public SegmentWriter {
 
   // An event that was never recorded has happened.
   Status Await() {
-    return owner_.gpu_.Call("cuEventSynchronize", &CudaDriver::cuEventSynchronize,
-                            buffer().emptied);
+    return owner_.gpu_.Await("cuEventSynchronize", &CudaDriver::cuEventSynchronize,
+                             buffer().emptied);
   }
 
   CudaWriters& owner_;
@@ -115,7 +121,6 @@ StatusOr<std::unique_ptr<SegmentWriter>> CudaWriters::Open() {
   const MutexLock lock(mutex_);
   while (free_.empty()) {
     TENURE_RETURN_IF_ERROR(gpu_.Lost());
-    if (usable_ == 0) return Error(Reason::kDriver, "no copy to the GPU ends any more");
     returned_.WaitFor(mutex_, kLookAround);
   }
   Lane& lane = *free_.back();
@@ -123,13 +128,9 @@ StatusOr<std::unique_ptr<SegmentWriter>> CudaWriters::Open() {
   return std::make_unique<Writer>(*this, lane);
 }
 
-void CudaWriters::Return(Lane& lane, bool usable) {
+void CudaWriters::Return(Lane& lane) {
   const MutexLock lock(mutex_);
-  if (usable) {
-    free_.push_back(&lane);
-  } else {
-    --usable_;
-  }
+  free_.push_back(&lane);
   returned_.NotifyOne();
 }
 

@@ -26,7 +26,7 @@ class CudaWriters {
   CudaWriters(const CudaWriters&) = delete;
   CudaWriters& operator=(const CudaWriters&) = delete;
 
-  // Waits while all are in use. DEVICE_LOST, DRIVER.
+  // Waits while all are in use. DEVICE_LOST.
   StatusOr<std::unique_ptr<SegmentWriter>> Open() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -42,9 +42,9 @@ class CudaWriters {
     CUstream stream = nullptr;
   };
 
-  CudaWriters(CudaGpu& gpu, size_t count) : gpu_(gpu), lanes_(count), usable_(count) {}
-  // A lane whose copies may not have ended is not usable any more.
-  void Return(Lane& lane, bool usable) ABSL_LOCKS_EXCLUDED(mutex_);
+  CudaWriters(CudaGpu& gpu, size_t count) : gpu_(gpu), lanes_(count) {}
+  // REQUIRES: nothing is on its way in the lane.
+  void Return(Lane& lane) ABSL_LOCKS_EXCLUDED(mutex_);
 
   CudaGpu& gpu_;
   std::vector<Lane> lanes_;  // constant once made
@@ -53,7 +53,6 @@ class CudaWriters {
   Mutex mutex_;
   CondVar returned_;
   std::vector<Lane*> free_ ABSL_GUARDED_BY(mutex_);
-  size_t usable_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenure

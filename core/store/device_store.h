@@ -135,6 +135,8 @@ class DeviceStore {
   StatusOr<ModelView> GetModel(const std::string& name, Revision revision) const;
   // nullopt unless a load of the name is running or waiting.
   std::optional<LoadProgress> ProgressOf(const std::string& name) const;
+  // OK while the Device serves, else DEVICE_LOST.
+  Status Lost() const;
   // Grows with every change that a watcher may want to see.
   uint64_t change_count() const { return changes_.load(std::memory_order_acquire); }
 
@@ -147,7 +149,7 @@ class DeviceStore {
     uint64_t queued_loads = 0;  // waiting for their turn
     uint64_t running_loads = 0;
     Bytes foreign;  // of the Device, used by others
-    Status lost;    // DEVICE_LOST once the Device is
+    Status lost;    // see Lost
   };
   Snapshot TakeSnapshot() const;
   RegionUse UseBy(SessionId session) const;

@@ -27,4 +27,9 @@ void DeviceStore::Lose(const Status& reason, Outbox& outbox) {
   Changed();
 }
 
+Status DeviceStore::Lost() const {
+  const MutexLock lock(mutex_);
+  return lost_;
+}
+
 }  // namespace tenure

@@ -39,11 +39,13 @@ models:
   - {name: n, path: a/n}
 devices:
   - {name: "host:1", backend: host, total: 1GiB, weights: 25%, huge_pages: try}
+  - {backend: cuda, uuid: GPU-7e4e, weights: 2GiB}
 weights: {segment_size: 4MiB, retain_ttl: 0, cache_ttl: never, recall_wait: 50ms,
           idle_unload_after: 1h, concurrent_loads: 3}
 leases: {ttl: 20s, heartbeat_interval: 4s}
 sessions: {death_grace: 0s}
 drain_timeout: 1m
+driver_timeout: 7s
 copy_threads: 5
 max_watchers: 0
 )",
@@ -61,11 +63,15 @@ max_watchers: 0
       (std::vector<WantedModel>{
           {.name = "m", .path = "a/m", .device = "host:1", .pin = true, .retain_ttl = kForever},
           {.name = "n", .path = "a/n"}}));
-  ASSERT_EQ(config->devices.size(), 1u);
+  ASSERT_EQ(config->devices.size(), 2u);
   EXPECT_EQ(config->devices[0].name, "host:1");
   EXPECT_EQ(config->devices[0].total, GiB(1));
   EXPECT_EQ(config->devices[0].weights, SizeOrPercent(Percent{25}));
   EXPECT_EQ(config->devices[0].huge_pages, HugePages::kTry);
+  EXPECT_EQ(config->devices[1].name, "gpu:0");
+  EXPECT_EQ(config->devices[1].backend, Backend::kCuda);
+  EXPECT_EQ(config->devices[1].uuid, "GPU-7e4e");
+  EXPECT_EQ(config->driver_timeout, seconds(7));
   EXPECT_EQ(config->segment_size, MiB(4));
   EXPECT_EQ(config->retain_ttl, Duration::zero());
   EXPECT_EQ(config->cache_ttl, kForever);
@@ -95,7 +101,7 @@ TEST(ConfigTest, FaultsNameFileLineAndKey) {
       {"- a\n", "f.yaml:1: the file: expected keys and values"},
       {"devices: {name: \"host:0\"}\n", "f.yaml:1: devices: expected a list"},
       {"devices:\n- name: host:0\n  wieghts: 5\n", "f.yaml:3: devices[0].wieghts: is no key"},
-      {"devices:\n- backend: cuda\n", "f.yaml:2: devices[0].backend: expected host"},
+      {"devices:\n- backend: tape\n", "f.yaml:2: devices[0].backend: expected one of host, cuda"},
       {"devices:\n- huge_pages: maybe\n", "f.yaml:2: devices[0].huge_pages: expected one of off"},
       {"devices:\n- weights: 120%\n", "f.yaml:2: devices[0].weights: expected a size"},
       {"devices:\n- total: 70%\n", "f.yaml:2: devices[0].total: expected a size"},
@@ -173,6 +179,18 @@ TEST(CheckConfigTest, RefusesWhatContradictsItself) {
                 c.devices[0].name = "gpu:0";
               }),
               HasSubstr("gpu:0"));
+  EXPECT_THAT(fault([](Config& c) {
+                c.devices.resize(1);
+                c.devices[0].uuid = "GPU-7e4e";
+              }),
+              HasSubstr("uuid is for GPUs"));
+  EXPECT_THAT(fault([](Config& c) {
+                c.devices.resize(1);
+                c.devices[0].name = "gpu:0";
+                c.devices[0].backend = Backend::kCuda;
+                c.devices[0].huge_pages = HugePages::kTry;
+              }),
+              HasSubstr("huge_pages are for the host's memory"));
   EXPECT_THAT(fault([](Config& c) { c.models = {{.name = "m", .path = "p", .device = "host:1"}}; }),
               HasSubstr("no device host:1"));
   EXPECT_EQ(fault([](Config& c) { c.models = {{.name = "m", .path = "p", .device = "host:0"}}; }),
@@ -181,32 +199,6 @@ TEST(CheckConfigTest, RefusesWhatContradictsItself) {
                 c.models = {{.name = "m", .path = "p"}, {.name = "m", .path = "q"}};
               }),
               HasSubstr("comes twice: m"));
-}
-
-TEST(PlanDevicesTest, TakesTheShareOfWhatTheMachineHasDownToTheGranule) {
-  const StatusOr<std::vector<DevicePlan>> plans = PlanDevices(Config(), MiB(101));
-  ASSERT_TRUE(plans.ok()) << plans.status();
-  ASSERT_EQ(plans->size(), 1u);
-  EXPECT_EQ((*plans)[0].device.name, "host:0");
-  EXPECT_EQ((*plans)[0].device.total, MiB(101));
-  EXPECT_EQ((*plans)[0].store.weights_capacity, MiB(70));
-  EXPECT_EQ((*plans)[0].store.segment_size, MiB(64));
-}
-
-TEST(PlanDevicesTest, RefusesSumsThatCannotBe) {
-  Config config;
-  config.devices.resize(1);
-  config.devices[0].weights = GiB(2);
-  EXPECT_THAT(Message(PlanDevices(config, GiB(1)).status()),
-              HasSubstr("more than the total of host:0"));
-  EXPECT_TRUE(PlanDevices(config, GiB(2)).ok());
-  config.devices[0].total = GiB(1);
-  EXPECT_FALSE(PlanDevices(config, GiB(4)).ok());
-  config.devices[0].weights = MiB(1);
-  EXPECT_THAT(Message(PlanDevices(config, GiB(4)).status()), HasSubstr("less than 2 MiB"));
-  config.devices = std::vector<DeviceConfig>(2);
-  config.devices[1].name = "host:1";
-  EXPECT_THAT(Message(PlanDevices(config, GiB(4)).status()), HasSubstr("each needs a total"));
 }
 
 }  // namespace

@@ -26,7 +26,9 @@ class DaemonTest : public ::testing::Test {
     config_.directory = directory_ / "run";
     config_.metrics_address = "127.0.0.1:0";
     config_.model_roots = {{"models", directory_.MakeDir("models")}};
-    config_.devices = {{.name = "host:0", .total = MiB(64), .weights = MiB(32)}};
+    config_.devices.resize(1);
+    config_.devices[0].total = MiB(64);
+    config_.devices[0].weights = MiB(32);
   }
 
   v1::GetStatusResponse StatusNow() const {

@@ -34,8 +34,8 @@ TEST_P(DeviceContractTest, ANewSegmentHasTheSizeAskedForAndIsZero) {
     const StatusOr<Segment> segment = device_->CreateSegment(granule_ * granules);
     ASSERT_TRUE(segment.ok()) << segment.status();
     EXPECT_EQ(segment->size(), granule_ * granules);
-    EXPECT_EQ(Bytes(segment->host_view().size()), segment->size());
-    EXPECT_TRUE(AllEqual(segment->host_view(), kZero));
+    EXPECT_TRUE(Holds(*segment, kZero));
+    EXPECT_NE(segment->host_view().empty(), segment->device_address().value() == 0);
   }
 }
 
@@ -43,8 +43,8 @@ TEST_P(DeviceContractTest, ReusedBackendMemoryIsZeroAgain) {
   for (int round = 0; round < 4; ++round) {
     const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 4);
     ASSERT_TRUE(segment.ok()) << segment.status();
-    ASSERT_TRUE(AllEqual(segment->host_view(), kZero));
-    std::ranges::fill(segment->host_view(), std::byte{0x5A});
+    ASSERT_TRUE(Holds(*segment, kZero));
+    Fill(*segment, std::byte{0x5A});
   }
 }
 
@@ -53,18 +53,82 @@ TEST_P(DeviceContractTest, WhatTheDaemonWritesIsSeenThroughTheExportedFd) {
   ASSERT_TRUE(segment.ok()) << segment.status();
   const StatusOr<UniqueFd> fd = segment->Export();
   ASSERT_TRUE(fd.ok()) << fd.status();
-  std::ranges::fill(segment->host_view(), std::byte{0x11});
+  Fill(*segment, std::byte{0x11});
   EXPECT_TRUE(AllEqual(Import(fd->get(), segment->size()), std::byte{0x11}));
-  segment->host_view().back() = std::byte{0x22};
-  EXPECT_EQ(Import(fd->get(), segment->size()).back(), std::byte{0x22});
+  FillRange(*segment, Range(segment->size() - Bytes(1), segment->size()), std::byte{0x22});
+  const std::vector<std::byte> seen = Import(fd->get(), segment->size());
+  EXPECT_EQ(seen.back(), std::byte{0x22});
+  EXPECT_EQ(seen[seen.size() - 2], std::byte{0x11});
 }
 
 TEST_P(DeviceContractTest, SegmentsShareNoMemory) {
   const StatusOr<Segment> a = device_->CreateSegment(granule_);
   const StatusOr<Segment> b = device_->CreateSegment(granule_);
   ASSERT_TRUE(a.ok() && b.ok());
-  std::ranges::fill(a->host_view(), std::byte{0x33});
-  EXPECT_TRUE(AllEqual(b->host_view(), kZero));
+  Fill(*a, std::byte{0x33});
+  EXPECT_TRUE(Holds(*b, kZero));
+}
+
+TEST_P(DeviceContractTest, SegmentsOfOneCreationComeInTheOrderAskedFor) {
+  const std::vector<Bytes> sizes = {granule_ * 4, granule_, granule_ * 2};
+  const StatusOr<std::vector<Segment>> segments = device_->CreateSegments(sizes);
+  ASSERT_TRUE(segments.ok()) << segments.status();
+  ASSERT_EQ(segments->size(), sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    EXPECT_EQ((*segments)[i].size(), sizes[i]);
+    Fill((*segments)[i], std::byte(i + 1));
+  }
+  for (size_t i = 0; i < sizes.size(); ++i) EXPECT_TRUE(Holds((*segments)[i], std::byte(i + 1)));
+  EXPECT_EQ(alive(), 3U);
+  EXPECT_TRUE(device_->CreateSegments({})->empty());
+}
+
+TEST_P(DeviceContractTest, ACreationThatFailsHalfWayLeavesNothing) {
+  const std::vector<Bytes> sizes = {granule_, AlignUp(GiB(1 << 20), granule_)};
+  const size_t fds = OpenFds();
+  EXPECT_TRUE(HasReason(device_->CreateSegments(sizes).status(), Reason::kBackend));
+  EXPECT_EQ(alive(), 0U);
+  EXPECT_EQ(bytes_alive(), Bytes(0));
+  EXPECT_EQ(OpenFds(), fds);
+}
+
+// Pieces as a copy makes them: many small ones, and some larger than any buffer on the way.
+TEST_P(DeviceContractTest, PiecesOfAnySizeArriveWhereTheyBelong) {
+  const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 8);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  std::vector<std::byte> expected(segment->size().count(), kZero);
+  const auto writer = device_->OpenWriter();
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  uint64_t at = 0;
+  for (uint64_t number = 1; at + 3 < expected.size(); ++number) {
+    const uint64_t length = number % 50 == 0 ? MiB(5).count() : 1 + number * 7919 % 100'000;
+    Range left(Bytes(at), Bytes(std::min(at + length, uint64_t{expected.size()})));
+    std::fill(expected.begin() + static_cast<ptrdiff_t>(left.begin().count()),
+              expected.begin() + static_cast<ptrdiff_t>(left.end().count()), std::byte(number));
+    at = left.end().count() + 3;
+    while (!left.empty()) {
+      const auto into = (*writer)->Prepare(*segment, left);
+      ASSERT_TRUE(into.ok()) << into.status();
+      std::ranges::fill(*into, std::byte(number));
+      ASSERT_TRUE((*writer)->Commit().ok());
+      left = Range(left.begin() + Bytes(into->size()), left.end());
+    }
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(ContentOf(*segment), expected);
+}
+
+TEST_P(DeviceContractTest, NothingIsOnItsWayOnceAWriterIsGone) {
+  const StatusOr<Segment> segment = device_->CreateSegment(granule_);
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  {
+    const auto writer = device_->OpenWriter();
+    const auto into = (*writer)->Prepare(*segment, Range(Bytes(0), KiB(64)));
+    ASSERT_TRUE(into.ok()) << into.status();
+    std::ranges::fill(*into, std::byte{0x77});
+    ASSERT_TRUE((*writer)->Commit().ok());
+  }
+  EXPECT_EQ(ContentOf(*segment).front(), std::byte{0x77});
 }
 
 TEST_P(DeviceContractTest, CreatedMinusDestroyedIsWhatLives) {
@@ -89,10 +153,10 @@ TEST_P(DeviceContractTest, CreatedMinusDestroyedIsWhatLives) {
 TEST_P(DeviceContractTest, AMovedSegmentIsGivenBackOnceByItsLastOwner) {
   StatusOr<Segment> created = device_->CreateSegment(granule_);
   ASSERT_TRUE(created.ok());
-  created->host_view().front() = std::byte{0x44};
+  Fill(*created, std::byte{0x44});
   {
     const Segment owner = *std::move(created);
-    EXPECT_EQ(owner.host_view().front(), std::byte{0x44});
+    EXPECT_TRUE(Holds(owner, std::byte{0x44}));
     EXPECT_EQ(alive(), 1U);
   }
   EXPECT_EQ(device_->counters().segments_destroyed, 1U);
@@ -119,7 +183,7 @@ TEST_P(DeviceContractTest, AnExportedFdPinsTheMemoryAfterTheSegmentIsGone) {
   {
     const StatusOr<Segment> segment = device_->CreateSegment(granule_);
     ASSERT_TRUE(segment.ok());
-    std::ranges::fill(segment->host_view(), std::byte{0x55});
+    Fill(*segment, std::byte{0x55});
     StatusOr<UniqueFd> fd = segment->Export();
     ASSERT_TRUE(fd.ok());
     leaked = *std::move(fd);
@@ -150,7 +214,7 @@ TEST_P(DeviceContractTest, SegmentsAreCreatedAndDestroyedOnManyThreadsAtOnce) {
       for (int i = 0; i < kRounds; ++i) {
         const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 2);
         ASSERT_TRUE(segment.ok()) << segment.status();
-        std::ranges::fill(segment->host_view(), mark);
+        Fill(*segment, mark);
         const StatusOr<UniqueFd> fd = segment->Export();
         ASSERT_TRUE(fd.ok()) << fd.status();
         ASSERT_TRUE(AllEqual(Import(fd->get(), segment->size()), mark));

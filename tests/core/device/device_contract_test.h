@@ -4,6 +4,7 @@
 //   INSTANTIATE_TEST_SUITE_P(Name, DeviceContractTest, testing::Values(DeviceBackend{...}),
 //   BackendName);
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <gtest/gtest.h>
@@ -36,6 +37,33 @@ class DeviceContractTest : public testing::TestWithParam<DeviceBackend> {
   uint64_t alive() const {
     const BackendCounters counters = device_->counters();
     return counters.segments_created - counters.segments_destroyed;
+  }
+  // Puts `value` into every byte, by the way that copies go.
+  void Fill(const Segment& segment, std::byte value) {
+    FillRange(segment, Range(Bytes(0), segment.size()), value);
+  }
+  void FillRange(const Segment& segment, Range range, std::byte value) {
+    const auto writer = device_->OpenWriter();
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    while (!range.empty()) {
+      const auto into = (*writer)->Prepare(segment, range);
+      ASSERT_TRUE(into.ok()) << into.status();
+      std::ranges::fill(*into, value);
+      ASSERT_TRUE((*writer)->Commit().ok());
+      range = Range(range.begin() + Bytes(into->size()), range.end());
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
+  }
+  // What is in it, as somebody else sees it.
+  std::vector<std::byte> ContentOf(const Segment& segment) const {
+    const StatusOr<UniqueFd> fd = segment.Export();
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    return fd.ok() ? Import(fd->get(), segment.size()) : std::vector<std::byte>();
+  }
+  bool Holds(const Segment& segment, std::byte value) const {
+    const std::vector<std::byte> content = ContentOf(segment);
+    return Bytes(content.size()) == segment.size() &&
+           std::ranges::all_of(content, [=](std::byte byte) { return byte == value; });
   }
   Bytes bytes_alive() const {
     const BackendCounters counters = device_->counters();

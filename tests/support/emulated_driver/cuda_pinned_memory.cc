@@ -41,10 +41,10 @@ CUresult PinnedMemory::Allocate(size_t size, PrimaryCtx& ctx, void*& at) {
 CUresult PinnedMemory::Free(const void* at) { return Remove(at, true, CUDA_ERROR_INVALID_VALUE); }
 
 CUresult PinnedMemory::Register(const void* at, size_t size, bool read_only, PrimaryCtx& ctx) {
-  if (KindOf(at, size) != Kind::kPageable) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   const auto* const begin = static_cast<const std::byte*>(at);
-  if (!Pinnable(begin, size, read_only)) return CUDA_ERROR_INVALID_VALUE;
   const MutexLock lock(mutex_);
+  if (Find(begin, size) != Kind::kPageable) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (!Pinnable(begin, size, read_only)) return CUDA_ERROR_INVALID_VALUE;
   blocks_[begin] = {size, false, &ctx};
   return CUDA_SUCCESS;
 }
@@ -72,15 +72,18 @@ void PinnedMemory::Forget(const PrimaryCtx& ctx) {
 }
 
 PinnedMemory::Kind PinnedMemory::KindOf(const void* at, size_t size) const {
-  const auto* const begin = static_cast<const std::byte*>(at);
   const MutexLock lock(mutex_);
-  const auto block = BlockOf(begin);
+  return Find(static_cast<const std::byte*>(at), size);
+}
+
+PinnedMemory::Kind PinnedMemory::Find(const std::byte* at, size_t size) const {
+  const auto block = BlockOf(at);
   if (block != blocks_.end()) {
-    const size_t left = block->second.size - static_cast<size_t>(begin - block->first);
+    const size_t left = block->second.size - static_cast<size_t>(at - block->first);
     return size <= left ? Kind::kPinned : Kind::kMixed;
   }
-  const auto next = blocks_.lower_bound(begin);
-  const bool reaches = next != blocks_.end() && static_cast<size_t>(next->first - begin) < size;
+  const auto next = blocks_.lower_bound(at);
+  const bool reaches = next != blocks_.end() && static_cast<size_t>(next->first - at) < size;
   return reaches ? Kind::kMixed : Kind::kPageable;
 }
 

@@ -23,6 +23,7 @@ class PinnedMemory {
   // Frees or unregisters what was pinned in a context.
   void Forget(const PrimaryCtx& ctx);
 
+  // Mixed is what lies in one pinned block only in part: no copy takes it.
   enum class Kind { kPinned, kPageable, kMixed };
   Kind KindOf(const void* at, size_t size) const;
   // The context in which the byte was pinned; null if it was not.
@@ -35,6 +36,7 @@ class PinnedMemory {
     PrimaryCtx* ctx = nullptr;
   };
   CUresult Remove(const void* at, bool ours, CUresult not_found);
+  Kind Find(const std::byte* at, size_t size) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::map<const std::byte*, Block>::const_iterator BlockOf(const std::byte* at) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

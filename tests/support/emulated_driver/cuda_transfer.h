@@ -36,8 +36,8 @@ struct Transfer {
 CUresult CopyNow(Driver& driver, PrimaryCtx& ctx, const Transfer& transfer);
 
 // Copies in a stream, or as CopyNow if it is the NULL stream. Pinned host memory is read and
-// written when the stream comes to it. Pageable memory is read before this returns, and written
-// before this returns, as NVIDIA documents it.
+// written when the stream comes to it. Pageable memory is read before this returns, once the work
+// before it is done, and written before this returns, as NVIDIA documents it.
 CUresult CopyAsync(Driver& driver, PrimaryCtx& ctx, const Transfer& transfer, CUstream stream);
 
 // The stream of a handle, null for the NULL stream: INVALID_HANDLE if it is none.
