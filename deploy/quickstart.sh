@@ -178,6 +178,7 @@ done
 work=$(mktemp -d "${TMPDIR:-/tmp}/tenure.XXXXXX")
 mkdir "$work/models"
 
+[ -z "$install" ] || "$root/deploy/fetch_cuda_headers.sh" "$build/cuda-headers" || true
 targets=(tenured tenurectl tenure-verify make_models)
 cd "$root"
 if [ ! -f "$build/build.ninja" ]; then

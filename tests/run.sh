@@ -84,6 +84,9 @@ compiler_of() {
   [ -n "$path" ] && echo "${path##*/} $("$path" -dumpfullversion -dumpversion)"
 }
 
+# Without it everything but the CUDA backend is built and tested.
+deploy/fetch_cuda_headers.sh "$build/cuda-headers" || true
+
 for stage in "${stages[@]}"; do
   preset=$stage target=all sanitizer=-
   case "$stage" in

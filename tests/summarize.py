@@ -28,6 +28,8 @@ class Stage:
         How long it took.
     passed : int
         Tests that passed.
+    passed_on_cuda : int
+        Of these, those on the CUDA backend, which have it in their name.
     failed : list[str]
         The names of those that failed.
     skipped : list[tuple[str, str]]
@@ -40,6 +42,7 @@ class Stage:
     build_seconds: str
     test_seconds: str
     passed: int = 0
+    passed_on_cuda: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -77,6 +80,7 @@ def count(stage: Stage, junit: Path) -> None:
             stage.skipped.append((name, "disabled"))
         else:
             stage.passed += 1
+            stage.passed_on_cuda += "cuda" in name.lower()
 
 
 def read_stages(path: Path) -> list[Stage]:
@@ -99,9 +103,9 @@ def read_stages(path: Path) -> list[Stage]:
 
 def print_table(stages: list[Stage]) -> None:
     """Prints the stages, each column as wide as it needs."""
-    rows = [("stage", "compiler", "sanitizer", "passed", "failed", "skipped", "build s", "test s")]
+    rows = [("stage", "compiler", "sanitizer", "passed", "on cuda", "failed", "skipped", "build s", "test s")]
     for stage in stages:
-        counts = (stage.passed, len(stage.failed), len(stage.skipped))
+        counts = (stage.passed, stage.passed_on_cuda, len(stage.failed), len(stage.skipped))
         times = (stage.build_seconds, stage.test_seconds)
         rows.append((stage.name, stage.compiler, stage.sanitizer, *map(str, counts), *times))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -123,7 +127,8 @@ def main() -> int:
     passed = sum(stage.passed for stage in stages)
     failed = sum(len(stage.failed) for stage in stages)
     skipped = sum(len(stage.skipped) for stage in stages)
-    print(f"\n{passed} passed, {failed} failed, {skipped} skipped")
+    on_cuda = sum(stage.passed_on_cuda for stage in stages)
+    print(f"\n{passed} passed ({on_cuda} on the CUDA backend), {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 
 

@@ -54,6 +54,11 @@ class SummarizeTest(unittest.TestCase):
         self.assertEqual((stage.passed, stage.failed), (1, ["test_errs"]))
         self.assertEqual(stage.skipped, [("test_skips", "needs a GPU")])
 
+    def test_those_on_the_cuda_backend_are_told_by_their_name(self) -> None:
+        cases = "".join(f'<testcase name="{name}"/>' for name in ("A.B", "CudaA.B", "Backends/A.B/Cuda"))
+        stage = self.stage(f"<testsuite>{cases}</testsuite>", 0)
+        self.assertEqual((stage.passed, stage.passed_on_cuda), (3, 2))
+
     def test_a_stage_that_did_not_build_failed(self) -> None:
         self.assertEqual(self.stage(None, 1).failed, ["ended with 1 before a test ran"])
 
