@@ -44,7 +44,11 @@ std::string ConfigText(const DaemonSettings& settings, const std::string& direct
        << "log: {level: debug}\n"
        << "metrics: {address: \"\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
-       << "devices:\n  - {name: \"host:0\", total: " << settings.capacity << ", weights: 100%}\n"
+       << "devices:\n  - "
+       << (settings.device.empty()
+               ? "{name: \"host:0\", total: " + settings.capacity + ", weights: 100%}"
+               : settings.device)
+       << "\n"
        << "weights: {segment_size: " << settings.segment_size
        << ", retain_ttl: " << settings.retain_ttl << "}\n"
        << "leases: {ttl: " << settings.lease_ttl

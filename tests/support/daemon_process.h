@@ -15,6 +15,8 @@ struct DaemonSettings {
   std::string retain_ttl = "10m";
   std::string lease_ttl = "30s";
   std::string heartbeat_interval = "5s";
+  // Its only device as YAML, instead of `host:0`: "{name: gpu:0, backend: cuda}".
+  std::string device = {};
   // Added at the end of the configuration as it is.
   std::string more_yaml = {};
 };
