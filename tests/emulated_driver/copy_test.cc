@@ -72,15 +72,22 @@ TEST_F(CopyTest, ReachesLinearMemoryUpToItsLastByte) {
   EXPECT_EQ(cuMemsetD8(at, 5, 100), CUDA_SUCCESS);
   EXPECT_EQ(cuMemsetD8(at, 5, 101), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(ByteAt(at + 99), 5);
-  EXPECT_EQ(cuMemUnmap(at, kPiece), CUDA_ERROR_INVALID_VALUE);
-  CUmemGenericAllocationHandle handle = 0;
-  EXPECT_EQ(cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(at)),
-            CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemAddressFree(at, kPiece), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(at + 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(at), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFree(at), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAlloc(&at, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(CopyTest, KeepsTheVirtualMemoryApiOffLinearMemory) {
+  CUdeviceptr at = 0;
+  ASSERT_EQ(cuMemAlloc(&at, kPiece), CUDA_SUCCESS);
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(at)),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(SetAccess(at, kPiece, 0, CU_MEM_ACCESS_FLAGS_PROT_READ), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemUnmap(at, kPiece), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemAddressFree(at, kPiece), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemFree(at), CUDA_SUCCESS);
 }
 
 TEST_F(CopyTest, FillsJustTheBytesThatItIsAskedToFill) {
