@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -24,7 +25,7 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
        << "log: {level: " << settings.log_level << "}\n"
        << "metrics: {address: \"127.0.0.1:0\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
-       << "devices:\n  - {name: \"host:0\", total: " << settings.capacity << ", weights: 100%}\n"
+       << "devices:\n  - " << TestDeviceEntry(settings.capacity) << "\n"
        << "weights:\n"
        << "  segment_size: " << settings.segment_size << "\n"
        << "  retain_ttl: " << settings.retain_ttl << "\n"

@@ -13,7 +13,7 @@ namespace tenure {
 
 // The part of a configuration that tests vary; each value as it is written in the file.
 struct TenuredSettings {
-  // Of `host:0`, all of it for weights.
+  // Of the device, all of it for weights.
   std::string capacity = "256MiB";
   std::string segment_size = "8MiB";
   std::string retain_ttl = "10m";
