@@ -46,7 +46,8 @@ TEST_F(CopyTest, RefusesDeviceAddressesThatAreNotMapped) {
   EXPECT_EQ(cuMemsetD8(pieces.at() + 1, 0, kPiece), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemcpyHtoD(pieces.at(), nullptr, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAddressFree(reserved, kPiece), CUDA_SUCCESS);
-  EXPECT_EQ(ByteAt(pieces.at()), 0) << "the context is sound";
+  EXPECT_EQ(cuMemsetD8(pieces.at(), 7, 1), CUDA_SUCCESS) << "the context is sound";
+  EXPECT_EQ(ByteAt(pieces.at()), 7);
 }
 
 TEST_F(CopyTest, RefusesDeviceAddressesWhereHostMemoryBelongs) {
