@@ -5,8 +5,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
-#include "core/base/status.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
 #include "core/base/unique_fd.h"
 
 namespace tenure {

@@ -13,7 +13,10 @@ DeviceStore::DeviceStore(Device& device, const DeviceStoreOptions& options, cons
       clock_(clock),
       copy_engine_(copy_engine),
       events_(events),
-      arena_(options.weights_capacity, options.segment_size, device.info().granule),
+      arena_({.capacity = options.weights_capacity,
+              .segment_size = options.segment_size,
+              .granule = device.info().granule,
+              .single_segment = options.single_segment}),
       regions_(ids.regions),
       leases_(ids.leases, ids.shares) {
   TENURE_CHECK(options.concurrent_loads >= 1);

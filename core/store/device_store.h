@@ -32,6 +32,7 @@ namespace tenure {
 struct DeviceStoreOptions {
   Bytes weights_capacity;
   Bytes segment_size = MiB(64);
+  bool single_segment = false;                     // a Region is one Segment
   Duration retain_ttl = std::chrono::minutes(10);  // kForever: until the room is needed
   Duration cache_ttl = kForever;                   // how long unused Segments are kept
   Duration recall_wait = std::chrono::milliseconds(200);

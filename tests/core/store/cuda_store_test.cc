@@ -162,6 +162,25 @@ TEST_F(CudaStoreTest, AnAdoptionAsksTheDriverForNoMemory) {
   ExpectContent(loaded->lease->id, sizes, 2);
 }
 
+TEST_F(CudaStoreTest, WhenOthersFillTheGpuTheRefusalSaysHowMuchTheyUse) {
+  Start(GiB(2), MiB(64));
+  CUmemAllocationProp allocation{};
+  allocation.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  allocation.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle other = 0;
+  ASSERT_EQ(RawDriver().cuMemCreate(&other, (GiB(4) - MiB(160)).count(), &allocation, 0),
+            CUDA_SUCCESS);
+  while (device().TakeSnapshot().foreign < GiB(3)) std::this_thread::yield();
+  WriteSparseModel("large", MiB(256));
+  const Status refused = Load("large", "large").status();
+  EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("used by others: 3."));
+  device().Validate();
+  EXPECT_EQ(device().TakeSnapshot().ledger.reserved, Bytes(0));
+  ASSERT_EQ(RawDriver().cuMemRelease(other), CUDA_SUCCESS);
+  EXPECT_TRUE(Load("large", "large").ok());
+}
+
 TEST_F(CudaStoreTest, WhatTheDriverHoldsIsWhatTheLedgerSays) {
   Start(MiB(64), MiB(4));
   WriteModel("a", {MiB(9)}, 1);
