@@ -6,8 +6,10 @@
 #include <stdexcept>
 #include <sys/wait.h>
 #include <thread>
+#include <utility>
 
 #include "core/base/clock.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -23,7 +25,7 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
        << "log: {level: " << settings.log_level << "}\n"
        << "metrics: {address: \"127.0.0.1:0\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
-       << "devices:\n  - {name: \"host:0\", total: " << settings.capacity << ", weights: 100%}\n"
+       << "devices:\n  - " << TestDeviceEntry(settings.capacity) << "\n"
        << "weights:\n"
        << "  segment_size: " << settings.segment_size << "\n"
        << "  retain_ttl: " << settings.retain_ttl << "\n"
@@ -37,7 +39,8 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
 }  // namespace
 
 Tenured::Tenured(const TenuredSettings& settings)
-    : directory_(temp_.MakeDir("run")),
+    : wrapper_(settings.wrapper),
+      directory_(temp_.MakeDir("run")),
       models_(temp_.MakeDir("models")),
       config_(temp_.WriteFile("tenured.yaml", ConfigText(settings, directory_, models_))) {
   Start();
@@ -47,11 +50,11 @@ Tenured::~Tenured() = default;
 
 void Tenured::Start() {
   // The directory as a flag too: a TENURE_DIR in the environment overrides the file.
-  process_ = std::make_unique<Program>(
-      std::vector<std::string>{TENURED_PATH, "--config", config_, "--directory", directory_},
-      temp_ / "tenured");
+  std::vector<std::string> command = wrapper_;
+  command.insert(command.end(), {TENURED_PATH, "--config", config_, "--directory", directory_});
+  process_ = std::make_unique<Program>(std::move(command), temp_ / "tenured");
   const auto give_up = SteadyClock().Now() + kPatience;
-  while (!client::CheckHealth(directory_, std::chrono::seconds(1)).value_or(false)) {
+  while (!client::CheckHealth(directory(), std::chrono::seconds(1)).value_or(false)) {
     if (Ended()) throw std::runtime_error("tenured did not start:\n" + Log());
     if (SteadyClock().Now() > give_up) {
       throw std::runtime_error("tenured did not serve in time:\n" + Log());
@@ -61,6 +64,10 @@ void Tenured::Start() {
   const auto status = Connect().Status();
   if (!status.ok()) throw std::runtime_error(status.status().ToString() + "\n" + Log());
   metrics_address_ = status->metrics_address;
+}
+
+std::string Tenured::Seen(const std::string& path) const {
+  return wrapper_.empty() ? path : "/proc/" + std::to_string(pid()) + "/root" + path;
 }
 
 void Tenured::Kill() {
@@ -77,7 +84,7 @@ void Tenured::Pause() {
 void Tenured::Resume() { kill(pid(), SIGCONT); }
 
 Client Tenured::Connect(const std::string& program) const {
-  absl::StatusOr<Client> client = Client::Connect({.directory = directory_, .program = program});
+  absl::StatusOr<Client> client = Client::Connect({.directory = directory(), .program = program});
   if (!client.ok()) throw std::runtime_error(client.status().ToString() + "\n" + Log());
   return *std::move(client);
 }

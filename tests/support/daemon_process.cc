@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -45,10 +46,7 @@ std::string ConfigText(const DaemonSettings& settings, const std::string& direct
        << "metrics: {address: \"\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
        << "devices:\n  - "
-       << (settings.device.empty()
-               ? "{name: \"host:0\", total: " + settings.capacity + ", weights: 100%}"
-               : settings.device)
-       << "\n"
+       << (settings.device.empty() ? TestDeviceEntry(settings.capacity) : settings.device) << "\n"
        << "weights: {segment_size: " << settings.segment_size
        << ", retain_ttl: " << settings.retain_ttl << "}\n"
        << "leases: {ttl: " << settings.lease_ttl
