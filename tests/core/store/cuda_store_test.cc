@@ -92,9 +92,12 @@ class CudaStoreTest : public ::testing::Test {
     store_->Tick();
   }
 
+  StatusOr<ShareExport> Fetch(LeaseId lease) {
+    return FetchShare(*store_, events_, session_, lease);
+  }
   // What a client of the lease reads.
   std::vector<std::byte> ReadThroughLease(LeaseId lease) {
-    const StatusOr<ShareExport> batch = store_->ExportShare(session_, lease, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(lease);
     EXPECT_TRUE(batch.ok()) << batch.status();
     std::vector<std::byte> region;
     for (size_t i = 0; batch.ok() && i < batch->fds.size(); ++i) {
@@ -284,8 +287,7 @@ TEST_F(CudaFaultTest, AnExportThatFailsLeavesTheLeaseAndNoShare) {
     EmulatedGpu::Calls call;
     call.first = step;
     machine_->Fail("cuMemExportToShareableHandle", CUDA_ERROR_NOT_SUPPORTED, call);
-    EXPECT_TRUE(HasReason(store_->ExportShare(session_, loaded->lease->id, 0, 64).status(),
-                          Reason::kDriver));
+    EXPECT_TRUE(HasReason(Fetch(loaded->lease->id).status(), Reason::kDriver));
     EXPECT_EQ(store_->UseBy(session_).shares, 0U);
     machine_->ClearFaults();
     ExpectContent(loaded->lease->id, kWide, kNewSeed);
@@ -327,7 +329,7 @@ TEST_F(CudaStoreTest, ADriverThatIsSlowToFreeDelaysNobodyElse) {
   EXPECT_TRUE(store_->Renew(session_, bystander).lease.ok());
   const StatusOr<GrantedLease> lease = store_->Acquire(session_, "bystander", "", {}, "");
   ASSERT_TRUE(lease.ok()) << lease.status();
-  EXPECT_TRUE(store_->ExportShare(session_, lease->id, 0, 64).ok());
+  EXPECT_TRUE(Fetch(lease->id).ok());
   machine_->ClearFaults();
   loading.join();
 }
