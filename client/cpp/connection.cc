@@ -29,6 +29,18 @@ class GrantScope {
   HandleSession& session_;
 };
 
+absl::StatusOr<LeasedDevice> DeviceOf(const v1::WeightLease& granted) {
+  for (const MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda}) {
+    if (granted.backend() == MemoryKindName(kind)) {
+      return LeasedDevice{granted.device(), kind, granted.device_uuid()};
+    }
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition, kUnsupportedBackend,
+                   "this library maps memory of the backends host and cuda; " + granted.device() +
+                       " is of the backend \"" + granted.backend() + "\"",
+                   {{"backend", granted.backend()}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options,
@@ -168,23 +180,32 @@ absl::Status Connection::Watch(const std::string& name, const std::string& devic
 
 absl::StatusOr<WeightLease> Connection::Bind(const v1::WeightLease& granted, Instant called_at,
                                              Deadline deadline, const std::stop_token& cancel) {
+  absl::StatusOr<LeasedDevice> device = DeviceOf(granted);
+  if (!device.ok()) {
+    ReleaseLater(granted.lease_id());
+    return device.status();
+  }
   auto held =
-      std::make_shared<HeldLease>(granted.lease_id(), granted.device(), granted.region_id(),
+      std::make_shared<HeldLease>(granted.lease_id(), *std::move(device), granted.region_id(),
                                   granted.region_bytes(), FromProto(granted.ttl()), called_at);
-  const absl::StatusOr<const std::byte*> base = session_->Hold(held, deadline);
-  if (!base.ok()) {
-    v1::ReleaseLeaseRequest release;
-    release.set_lease_id(granted.lease_id());
-    releases_.Add(std::move(release));
-    return base.status();
+  const absl::StatusOr<const Mapping*> mapping = session_->Hold(held, deadline);
+  if (!mapping.ok()) {
+    ReleaseLater(granted.lease_id());
+    return mapping.status();
   }
   absl::StatusOr<std::shared_ptr<const TensorTable>> tensors = TableOf(granted, deadline, cancel);
   if (!tensors.ok()) {
     Release(*held).IgnoreError();
     return tensors.status();
   }
-  return WeightLease(std::make_unique<WeightLease::Impl>(shared_from_this(), std::move(held), *base,
-                                                         *std::move(tensors), granted));
+  return WeightLease(std::make_unique<WeightLease::Impl>(shared_from_this(), std::move(held),
+                                                         *mapping, *std::move(tensors), granted));
+}
+
+void Connection::ReleaseLater(uint64_t lease_id) {
+  v1::ReleaseLeaseRequest release;
+  release.set_lease_id(lease_id);
+  releases_.Add(std::move(release));
 }
 
 absl::StatusOr<std::shared_ptr<const TensorTable>> Connection::TableOf(

@@ -80,6 +80,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Maps what was granted. After an error the lease is released.
   absl::StatusOr<WeightLease> Bind(const v1::WeightLease& granted, Instant called_at,
                                    Deadline deadline, const std::stop_token& cancel);
+  // Behind the caller's back, of a lease that is not held.
+  void ReleaseLater(uint64_t lease_id);
   absl::StatusOr<std::shared_ptr<const TensorTable>> TableOf(const v1::WeightLease& granted,
                                                              Deadline deadline,
                                                              const std::stop_token& cancel);

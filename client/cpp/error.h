@@ -14,6 +14,10 @@ inline constexpr std::string_view kHeartbeatMissed = "HEARTBEAT_MISSED";
 inline constexpr std::string_view kReleased = "RELEASED";
 inline constexpr std::string_view kForked = "FORKED";
 inline constexpr std::string_view kProtocol = "PROTOCOL";
+inline constexpr std::string_view kUnsupportedBackend = "UNSUPPORTED_BACKEND";
+inline constexpr std::string_view kCudaUnavailable = "CUDA_UNAVAILABLE";
+inline constexpr std::string_view kCudaDeviceNotFound = "CUDA_DEVICE_NOT_FOUND";
+inline constexpr std::string_view kCudaFailed = "CUDA_FAILED";
 
 // An error whose reason ErrorReason gives back.
 absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::string_view message,

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <vector>
 
 #include "client/cpp/duration.h"
 #include "client/cpp/error.h"
+#include "client/cpp/quiet_thread.h"
 
 namespace tenure::client {
 namespace {
@@ -74,24 +72,25 @@ absl::StatusOr<std::unique_ptr<HandleSession>> HandleSession::Open(
   const absl::StatusOr<v1::Welcome> welcome =
       Greet(*socket, path, program, instance, std::move(report.surviving), deadline);
   if (!welcome.ok()) return welcome.status();
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.valid()) return SystemError("making an eventfd", errno);
-  std::unique_ptr<HandleSession> session(new HandleSession(
-      *std::move(socket), std::move(wake), *welcome, before, std::move(survivors), report.version));
+  auto mailbox = std::make_shared<Mailbox>();
+  if (!mailbox->valid()) return SystemError("making an eventfd", errno);
+  std::unique_ptr<HandleSession> session(new HandleSession(*std::move(socket), std::move(mailbox),
+                                                           *welcome, before, std::move(survivors),
+                                                           report.version));
   session->Start();
   return session;
 }
 
-HandleSession::HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welcome& welcome,
-                             Instant welcomed_at, std::shared_ptr<Survivors> survivors,
-                             uint64_t survivors_told)
+HandleSession::HandleSession(HandleSocket socket, std::shared_ptr<Mailbox> mailbox,
+                             const v1::Welcome& welcome, Instant welcomed_at,
+                             std::shared_ptr<Survivors> survivors, uint64_t survivors_told)
     : boot_id_(welcome.boot_id()),
       token_(welcome.token()),
       session_id_(welcome.session_id()),
       heartbeat_interval_(std::clamp<Duration>(FromProto(welcome.heartbeat_interval()),
                                                std::chrono::milliseconds(10),
                                                std::chrono::minutes(1))),
-      wake_(std::move(wake)),
+      mailbox_(std::move(mailbox)),
       survivors_(std::move(survivors)),
       socket_(std::move(socket)),
       survivors_told_(survivors_told),
@@ -99,22 +98,19 @@ HandleSession::HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welco
       renewed_at_(welcomed_at) {}
 
 void HandleSession::Start() {
-  survivors_->Follow(this, [this] { Wake(); });
-  // Signals are the program's own threads' business.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  survivors_->Follow(this, [this] { mailbox_->Wake(); });
+  thread_ = StartQuietThread([this] { Run(); });
 }
 
 HandleSession::~HandleSession() {
   survivors_->Unfollow(this);
   closing_.store(true);
-  Wake();
+  mailbox_->Wake();
   if (thread_.joinable()) thread_.join();
-  survivors_->Set(boot_id_, session_id_, {});
+  // The devices are let go where all other calls of their driver are made.
+  if (cuda_ != nullptr) jobs_.Add([cuda = std::exchange(cuda_, nullptr)] {});
+  jobs_.Finish(Deadline(close_by_.value_or(Now()) - Now()));
+  survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
 }
 
 absl::Status HandleSession::Alive() const {
@@ -133,14 +129,14 @@ void HandleSession::EndGrant() {
   leases_.EndGrant();
 }
 
-absl::StatusOr<const std::byte*> HandleSession::Hold(const std::shared_ptr<HeldLease>& lease,
-                                                     Deadline deadline) {
+absl::StatusOr<const Mapping*> HandleSession::Hold(const std::shared_ptr<HeldLease>& lease,
+                                                   Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (lost_.load()) return lost_status_;
   const Duration interval = HeartbeatInterval();
   leases_.Add(lease);
   // A brief lease wants a heartbeat sooner than the thread is going to wake up.
-  if (HeartbeatInterval() < interval) Wake();
+  if (HeartbeatInterval() < interval) mailbox_->Wake();
   if (lease->region_bytes() == 0) return nullptr;
 
   RegionTable::Region& region =
@@ -155,42 +151,37 @@ absl::StatusOr<const std::byte*> HandleSession::Hold(const std::shared_ptr<HeldL
       failure = lost_status_;
     } else if (mine != nullptr && mine->done) {
       failure = mine->status;
+    } else if (region.state == RegionTable::State::kStuck) {
+      failure = region.stuck;
     } else if (deadline.left() == Duration(0)) {
-      failure = absl::DeadlineExceededError("the daemon did not send the memory in time");
+      failure = absl::DeadlineExceededError(
+          lease->memory_kind() == MemoryKind::kHost
+              ? "the daemon did not send the memory in time"
+              : "the daemon did not send the memory, or the CUDA driver did not map it, in time");
     } else {
       // Whoever waits for another's fetch starts one for its own lease if that one fails.
       if (region.state == RegionTable::State::kUnmapped) {
         mine = std::make_shared<Fetch>();
-        mine->lease_id = lease->lease_id();
-        mine->region_id = lease->region_id();
-        mine->size_bytes = lease->region_bytes();
+        mine->lease = lease;
         regions_.BeginFetch(lease->region_id());
         fetch_queue_.push_back(mine);
-        Wake();
+        mailbox_->Wake();
       }
       fetched_.wait_until(lock, deadline.at());
     }
   }
-  if (failure.ok()) return region.mapping.base();
+  if (failure.ok()) return region.mapping.get();
   leases_.Remove(lease->lease_id());
   regions_.Unuse(lease->region_id());
   return failure;
 }
 
 void HandleSession::Drop(const HeldLease& lease) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   leases_.Remove(lease.lease_id());
   if (lease.region_bytes() != 0) regions_.Unuse(lease.region_id());
-  if (!lost_.load()) return;
-  std::vector<RegionTable::Taken> of_no_use = regions_.TakeAllIdle();
-  lock.unlock();
-  UnmapSurvivors(std::move(of_no_use));
-}
-
-void HandleSession::UnmapSurvivors(std::vector<RegionTable::Taken> of_no_use) {
-  of_no_use.clear();
-  const std::lock_guard lock(mutex_);
-  survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
+  // Once the session is over, what is idle is of no use.
+  if (lost_.load()) mailbox_->Wake();
 }
 
 bool HandleSession::Valid(HeldLease& lease) {
@@ -205,12 +196,6 @@ bool HandleSession::Valid(HeldLease& lease) {
 size_t HandleSession::mapped_region_count() const {
   const std::lock_guard lock(mutex_);
   return regions_.mapped_count();
-}
-
-void HandleSession::Wake() {
-  const uint64_t one = 1;
-  // A full counter wakes just as well.
-  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
 }
 
 }  // namespace tenure::client

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,24 +18,32 @@
 #include <utility>
 #include <vector>
 
+#include "client/cpp/cuda_devices.h"
 #include "client/cpp/deadline.h"
 #include "client/cpp/handle_socket.h"
 #include "client/cpp/held_lease.h"
+#include "client/cpp/job_thread.h"
+#include "client/cpp/mailbox.h"
 #include "client/cpp/mapping.h"
 #include "client/cpp/region_table.h"
 #include "client/cpp/survivors.h"
-#include "client/cpp/unique_fd.h"
 
 namespace tenure::client {
 
 // One session on the handle socket: a thread of its own that sends heartbeats, answers recalls,
 // notes lost leases, and fetches memory. All packets are sent by that thread, in the order
 //
-//   munmap, then Unmapped, then a FetchShare for the same region,
+//   unmap, then Unmapped, then a FetchShare for the same region,
 //
 // so that an Unmapped never speaks of a newer mapping. A recall is answered at once unless a lease
 // object uses the region. An acquire under way does not hold the answer back: it may be the very
 // call that needs the room, and if it turns out to name the region, that is fetched again.
+//
+// A device's driver takes its time, and may never come back: its calls are made in a second thread,
+// and memory of the host is fetched beside that of devices, so that neither heartbeats nor the host
+// wait for it. What the driver does not unmap is never said to be unmapped: the daemon keeps it in
+// quarantine until this process has ended, the region is stuck, and who asks for it again is told
+// why.
 //
 // One mutex; nothing waits, maps or unmaps under it. Thread-safe.
 class HandleSession {
@@ -46,7 +56,8 @@ class HandleSession {
                                                              const std::string& instance,
                                                              Deadline deadline,
                                                              std::shared_ptr<Survivors> survivors);
-  // Unmaps everything, says so, says goodbye; takes a second at most if the daemon does not listen.
+  // Unmaps everything, says so, says goodbye; takes a second at most if the daemon does not listen,
+  // and five if a device's driver does not come back: what that has not unmapped stays a survivor.
   // REQUIRES: every lease was dropped, and no call is under way.
   ~HandleSession();
 
@@ -61,10 +72,10 @@ class HandleSession {
   void BeginGrant();
   void EndGrant();
 
-  // Takes a lease that was just granted into care, and gives the address where its region is
-  // mapped: fetched first, unless it is mapped already. Null for a region of no bytes. After an
-  // error nothing is held.
-  absl::StatusOr<const std::byte*> Hold(const std::shared_ptr<HeldLease>& lease, Deadline deadline);
+  // Takes a lease that was just granted into care, and gives what its region is mapped by, which is
+  // there until the lease is dropped: fetched first, unless it is mapped already. Null for a region
+  // of no bytes. After an error nothing is held.
+  absl::StatusOr<const Mapping*> Hold(const std::shared_ptr<HeldLease>& lease, Deadline deadline);
   // The lease's object reads no more. Call before the daemon is told, so that its recall finds the
   // region idle.
   void Drop(const HeldLease& lease);
@@ -77,45 +88,60 @@ class HandleSession {
   void AbandonAfterFork() { socket_.Close(); }
 
  private:
-  // Memory on its way. What comes before `done` belongs to the thread alone.
+  // Memory on its way. What comes before `done` belongs to the thread alone, and to its jobs.
   struct Fetch {
-    uint64_t lease_id = 0;
-    uint64_t region_id = 0;
-    uint64_t size_bytes = 0;
+    enum class Step { kWorking, kReady, kAsked };
+
+    std::shared_ptr<const HeldLease> lease;
+    // A job for it is under way; the daemon is to be asked for the next batch; it has been asked.
+    Step step = Step::kWorking;
+    std::shared_ptr<Mapping> mapping;  // once reserved
     uint32_t next_segment = 0;
     uint64_t share_serial = 0;  // known from the first batch on
-    Mapping mapping;
 
     bool done = false;    // guarded by mutex_
     absl::Status status;  // guarded by mutex_, set once done
   };
 
-  HandleSession(HandleSocket socket, UniqueFd wake, const v1::Welcome& welcome, Instant welcomed_at,
-                std::shared_ptr<Survivors> survivors, uint64_t survivors_told);
+  HandleSession(HandleSocket socket, std::shared_ptr<Mailbox> mailbox, const v1::Welcome& welcome,
+                Instant welcomed_at, std::shared_ptr<Survivors> survivors, uint64_t survivors_told);
 
   void Start();
-  void Wake();
-  // False if it is time to end.
+  // False if it is time to end, or the connection is over.
   bool Step();
+  // Goes on unmapping once the connection is over. False if it is time to end.
+  bool Linger();
   void Run();
+  void ReadMail();
   int WaitMillis(Instant now) const;
   void SendHeartbeatIfDue(Instant now);
   void TellOfSurvivors();
   Instant NextHeartbeat() const;
   // REQUIRES: mutex_ is held.
   Duration HeartbeatInterval() const;
-  void SayGoodbye();
+  void Close();
   absl::Status ReceiveAll();
   absl::Status OnPacket(ReceivedPacket received);
   absl::Status OnShareBatch(const v1::ShareBatch& batch, ReceivedPacket& packet);
-  absl::Status MapBatch(const v1::ShareBatch& batch, ReceivedPacket& packet);
   void OnHeartbeatReply(uint64_t sequence);
-  void FinishFetch(absl::Status status);
-  void StartNextFetch();
-  void SendFetch();
-  void UnmapAndTell(std::vector<RegionTable::Taken> taken);
-  // Once the session is over: unmaps, and counts what is left among the survivors.
-  void UnmapSurvivors(std::vector<RegionTable::Taken> of_no_use);
+  void StartFetches();
+  void Reserve(const std::shared_ptr<Fetch>& fetch);
+  // After a job for it.
+  void ContinueFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status);
+  void FinishFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status);
+  // Null if the daemon is asked for nothing.
+  std::shared_ptr<Fetch> Asked() const;
+  // Asks the daemon for the next batch, unless it has not answered the last time.
+  void AskNext();
+  void UnmapIdle();
+  void Unmap(std::vector<RegionTable::Taken> taken);
+  void UnmapAfter(Duration wait, RegionTable::Taken taken);
+  void OnUnmapped(RegionTable::Taken taken, const absl::Status& status);
+  void TellUnmapped();
+  // Has `work` done, here unless it `waits` for a device, and then `done` called with what came of
+  // it, in the session's thread.
+  void Perform(bool waits, std::function<absl::Status()> work,
+               std::function<void(absl::Status)> done);
   void Queue(const v1::ClientPacket& packet);
   absl::Status Flush();
   void Lose(const absl::Status& why);
@@ -125,13 +151,17 @@ class HandleSession {
   const std::string token_;
   const uint64_t session_id_;
   const Duration heartbeat_interval_;
-  UniqueFd wake_;
+  const std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<Survivors> survivors_;
 
   // Of the thread alone.
   HandleSocket socket_;
   std::deque<std::string> outbound_;
-  std::shared_ptr<Fetch> fetch_;  // the one under way
+  std::map<MemoryKind, std::shared_ptr<Fetch>> fetches_;  // under way, one of each kind
+  std::vector<uint64_t> unmapped_;                        // serials that are still to be told
+  std::shared_ptr<CudaDevices> cuda_;  // null before the first lease that wants one
+  JobThread jobs_;
+  size_t jobs_under_way_ = 0;
   uint64_t heartbeat_sequence_ = 0;
   uint64_t survivors_told_;  // the version that the daemon knows
   Instant last_heartbeat_;

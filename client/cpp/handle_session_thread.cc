@@ -1,4 +1,4 @@
-// The thread of a HandleSession: everything that sends, receives, maps and unmaps.
+// The thread of a HandleSession: everything that sends and receives.
 
 #include <algorithm>
 #include <errno.h>
@@ -13,12 +13,11 @@
 namespace tenure::client {
 namespace {
 
-// How long closing waits for a daemon that does not listen.
+// How long closing waits for a daemon that does not listen, and for a driver that is at work.
 constexpr Duration kCloseWait = std::chrono::seconds(1);
+constexpr Duration kDriverWait = std::chrono::seconds(5);
 // How many heartbeats without an answer are remembered.
 constexpr size_t kMostUnanswered = 1000;
-// How many serials one Unmapped carries: well within a packet.
-constexpr size_t kSerialsPerPacket = 4000;
 // How many heartbeats fall into the shortest time to live.
 constexpr int kHeartbeatsPerTtl = 3;
 
@@ -27,14 +26,22 @@ constexpr int kHeartbeatsPerTtl = 3;
 void HandleSession::Run() {
   while (Step()) {
   }
+  // Nothing more comes from the daemon; jobs for a fetch still come to their end.
+  const std::map<MemoryKind, std::shared_ptr<Fetch>> fetches = fetches_;
+  for (const auto& [kind, fetch] : fetches) {
+    if (fetch->step != Fetch::Step::kWorking) {
+      FinishFetch(fetch, absl::UnavailableError("the connection is over"));
+    }
+  }
+  while (Linger()) {
+  }
 }
 
 bool HandleSession::Step() {
-  if (fetch_ == nullptr) StartNextFetch();
-  if (closing_.load()) {
-    if (!close_by_) close_by_ = Now() + kCloseWait;
-    if (fetch_ == nullptr && !goodbye_said_) SayGoodbye();
-  }
+  ReadMail();
+  StartFetches();
+  if (closing_.load()) Close();
+  TellUnmapped();
   SendHeartbeatIfDue(Now());
   TellOfSurvivors();
   if (absl::Status sent = Flush(); !sent.ok()) {
@@ -44,10 +51,8 @@ bool HandleSession::Step() {
   if (close_by_ && ((goodbye_said_ && outbound_.empty()) || Now() >= *close_by_)) return false;
 
   const auto events = static_cast<int16_t>(outbound_.empty() ? POLLIN : POLLIN | POLLOUT);
-  pollfd entries[] = {{socket_.fd(), events, 0}, {wake_.get(), POLLIN, 0}};
+  pollfd entries[] = {{socket_.fd(), events, 0}, {mailbox_->fd(), POLLIN, 0}};
   poll(entries, 2, WaitMillis(Now()));
-  uint64_t wakes = 0;
-  [[maybe_unused]] const ssize_t drained = read(wake_.get(), &wakes, sizeof(wakes));
 
   const absl::Status received = ReceiveAll();
   {
@@ -56,6 +61,37 @@ bool HandleSession::Step() {
   }
   if (!received.ok()) Lose(received);
   return received.ok();
+}
+
+bool HandleSession::Linger() {
+  ReadMail();
+  UnmapIdle();
+  if (closing_.load()) {
+    if (!close_by_) close_by_ = Now() + kDriverWait;
+    if (jobs_under_way_ == 0 || Now() >= *close_by_) return false;
+  }
+  pollfd entry{mailbox_->fd(), POLLIN, 0};
+  poll(&entry, 1, close_by_ ? WaitMillis(Now()) : -1);
+  return true;
+}
+
+void HandleSession::ReadMail() {
+  for (const Mailbox::Letter& letter : mailbox_->TakeAll()) {
+    --jobs_under_way_;
+    letter();
+  }
+}
+
+void HandleSession::Close() {
+  UnmapIdle();
+  if (!close_by_) close_by_ = Now() + (jobs_under_way_ > 0 ? kDriverWait : kCloseWait);
+  const bool at_work = !fetches_.empty() || jobs_under_way_ > 0;
+  if (goodbye_said_ || (at_work && Now() < *close_by_)) return;
+  TellUnmapped();
+  v1::ClientPacket packet;
+  packet.mutable_goodbye();
+  Queue(packet);
+  goodbye_said_ = true;
 }
 
 int HandleSession::WaitMillis(Instant now) const {
@@ -120,11 +156,12 @@ absl::Status HandleSession::OnPacket(ReceivedPacket received) {
       return OnShareBatch(packet.share_batch(), received);
     case v1::DaemonPacket::kShareRefused: {
       const v1::ShareRefused& refused = packet.share_refused();
-      if (fetch_ == nullptr || fetch_->lease_id != refused.lease_id()) {
+      const std::shared_ptr<Fetch> fetch = Asked();
+      if (fetch == nullptr || fetch->lease->lease_id() != refused.lease_id()) {
         return ProtocolError("a refusal of memory that was not asked for");
       }
-      FinishFetch(
-          MakeError(absl::StatusCode::kFailedPrecondition, refused.reason(), refused.message()));
+      FinishFetch(fetch, MakeError(absl::StatusCode::kFailedPrecondition, refused.reason(),
+                                   refused.message()));
       return absl::OkStatus();
     }
     case v1::DaemonPacket::kHeartbeatReply:
@@ -137,7 +174,7 @@ absl::Status HandleSession::OnPacket(ReceivedPacket received) {
         if (auto one = regions_.TakeIdle(packet.recall().share_serial()))
           taken.push_back(*std::move(one));
       }
-      UnmapAndTell(std::move(taken));
+      Unmap(std::move(taken));
       return absl::OkStatus();
     }
     case v1::DaemonPacket::kLeaseLost: {
@@ -145,127 +182,15 @@ absl::Status HandleSession::OnPacket(ReceivedPacket received) {
       leases_.Lose(packet.lease_lost().lease_id(), packet.lease_lost().reason());
       return absl::OkStatus();
     }
-    case v1::DaemonPacket::kDrain: {
-      std::unique_lock lock(mutex_);
-      std::vector<RegionTable::Taken> taken = regions_.TakeAllIdle();
-      lock.unlock();
-      UnmapAndTell(std::move(taken));
+    case v1::DaemonPacket::kDrain:
+      UnmapIdle();
       return absl::OkStatus();
-    }
     case v1::DaemonPacket::kWelcome:
       return ProtocolError("a second Welcome");
     case v1::DaemonPacket::PACKET_NOT_SET:
       return absl::OkStatus();  // something that only newer clients know
   }
   return absl::OkStatus();
-}
-
-absl::Status HandleSession::OnShareBatch(const v1::ShareBatch& batch, ReceivedPacket& packet) {
-  if (fetch_ == nullptr || batch.lease_id() != fetch_->lease_id ||
-      batch.first_segment() != fetch_->next_segment) {
-    return ProtocolError("memory that was not asked for");
-  }
-  fetch_->share_serial = batch.share_serial();
-  fetch_->next_segment += static_cast<uint32_t>(batch.segment_sizes_size());
-  absl::Status mapped = MapBatch(batch, packet);
-  packet.fds.clear();
-
-  v1::ClientPacket ack;
-  ack.mutable_share_ack()->set_share_serial(batch.share_serial());
-  ack.mutable_share_ack()->set_next_segment(fetch_->next_segment);
-  Queue(ack);
-  if (!mapped.ok() || fetch_->mapping.complete()) {
-    FinishFetch(std::move(mapped));
-  } else {
-    SendFetch();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status HandleSession::MapBatch(const v1::ShareBatch& batch, ReceivedPacket& packet) {
-  if (packet.fds_lost) {
-    return absl::ResourceExhaustedError(
-        "this process has too many files open to receive the memory; raise its nofile limit");
-  }
-  const auto count = static_cast<size_t>(batch.segment_sizes_size());
-  if (batch.region_id() != fetch_->region_id || count == 0 || packet.fds.size() != count) {
-    return ProtocolError("a batch does not fit what was asked for");
-  }
-  if (fetch_->mapping.base() == nullptr) {
-    absl::StatusOr<Mapping> reserved = Mapping::Reserve(fetch_->size_bytes);
-    if (!reserved.ok()) return reserved.status();
-    fetch_->mapping = *std::move(reserved);
-  }
-  for (size_t i = 0; i < count; ++i) {
-    TENURE_CLIENT_RETURN_IF_ERROR(
-        fetch_->mapping.Append(std::move(packet.fds[i]), batch.segment_sizes(static_cast<int>(i))));
-  }
-  if (fetch_->mapping.complete() != (fetch_->next_segment == batch.segment_count())) {
-    return ProtocolError("the segments do not add up to the region's size");
-  }
-  return absl::OkStatus();
-}
-
-void HandleSession::FinishFetch(absl::Status status) {
-  const std::shared_ptr<Fetch> fetch = std::exchange(fetch_, nullptr);
-  if (!status.ok() && fetch->share_serial != 0) {
-    std::vector<RegionTable::Taken> part;
-    part.push_back({fetch->share_serial, std::move(fetch->mapping)});
-    UnmapAndTell(std::move(part));
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    if (status.ok()) {
-      regions_.FinishFetch(fetch->region_id, fetch->share_serial, std::move(fetch->mapping));
-    } else {
-      regions_.FailFetch(fetch->region_id);
-    }
-    fetch->done = true;
-    fetch->status = std::move(status);
-    fetched_.notify_all();
-  }
-  StartNextFetch();
-}
-
-void HandleSession::StartNextFetch() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (fetch_queue_.empty()) return;
-    fetch_ = std::move(fetch_queue_.front());
-    fetch_queue_.pop_front();
-  }
-  SendFetch();
-}
-
-void HandleSession::SendFetch() {
-  v1::ClientPacket packet;
-  packet.mutable_fetch_share()->set_lease_id(fetch_->lease_id);
-  packet.mutable_fetch_share()->set_first_segment(fetch_->next_segment);
-  Queue(packet);
-}
-
-void HandleSession::UnmapAndTell(std::vector<RegionTable::Taken> taken) {
-  v1::ClientPacket packet;
-  for (RegionTable::Taken& each : taken) {
-    each.mapping.Unmap();
-    packet.mutable_unmapped()->add_share_serials(each.share_serial);
-    if (static_cast<size_t>(packet.unmapped().share_serials_size()) == kSerialsPerPacket) {
-      Queue(packet);
-      packet.Clear();
-    }
-  }
-  if (packet.has_unmapped()) Queue(packet);
-}
-
-void HandleSession::SayGoodbye() {
-  goodbye_said_ = true;
-  std::unique_lock lock(mutex_);
-  std::vector<RegionTable::Taken> taken = regions_.TakeAllIdle();
-  lock.unlock();
-  UnmapAndTell(std::move(taken));
-  v1::ClientPacket packet;
-  packet.mutable_goodbye();
-  Queue(packet);
 }
 
 void HandleSession::Queue(const v1::ClientPacket& packet) {
@@ -283,22 +208,19 @@ absl::Status HandleSession::Flush() {
 }
 
 void HandleSession::Lose(const absl::Status& why) {
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   lost_status_ = MakeError(absl::StatusCode::kUnavailable, kDaemonGone,
                            "the session with the daemon is over: " + std::string(why.message()));
   lost_.store(true, std::memory_order_release);
   leases_.LoseAll(kDaemonGone);
-  if (fetch_ != nullptr) fetch_queue_.push_front(std::exchange(fetch_, nullptr));
   for (const std::shared_ptr<Fetch>& fetch : fetch_queue_) {
-    regions_.FailFetch(fetch->region_id);
+    regions_.FailFetch(fetch->lease->region_id());
     fetch->done = true;
     fetch->status = lost_status_;
   }
   fetch_queue_.clear();
-  std::vector<RegionTable::Taken> of_no_use = regions_.TakeAllIdle();
+  survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
   fetched_.notify_all();
-  lock.unlock();
-  UnmapSurvivors(std::move(of_no_use));
 }
 
 }  // namespace tenure::client

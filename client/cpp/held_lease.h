@@ -13,15 +13,23 @@
 #include <utility>
 
 #include "client/cpp/deadline.h"
+#include "tenure/memory_kind.h"
 
 namespace tenure::client {
+
+// The device that a lease is on.
+struct LeasedDevice {
+  std::string name{};  // "host:0"
+  MemoryKind memory_kind = MemoryKind::kHost;
+  std::string uuid{};
+};
 
 // One lease as this process knows it. Live until it is marked lost, and never again after that.
 // Thread-safe.
 class HeldLease {
  public:
   // `granted_at` is a moment before the daemon granted it.
-  HeldLease(uint64_t lease_id, std::string device, uint64_t region_id, uint64_t region_bytes,
+  HeldLease(uint64_t lease_id, LeasedDevice device, uint64_t region_id, uint64_t region_bytes,
             Duration ttl, Instant granted_at)
       : lease_id_(lease_id),
         device_(std::move(device)),
@@ -31,7 +39,9 @@ class HeldLease {
         granted_at_(granted_at) {}
 
   uint64_t lease_id() const { return lease_id_; }
-  const std::string& device() const { return device_; }
+  const std::string& device() const { return device_.name; }
+  MemoryKind memory_kind() const { return device_.memory_kind; }
+  const std::string& device_uuid() const { return device_.uuid; }
   uint64_t region_id() const { return region_id_; }
   uint64_t region_bytes() const { return region_bytes_; }
   Duration ttl() const { return ttl_; }
@@ -54,7 +64,7 @@ class HeldLease {
 
  private:
   const uint64_t lease_id_;
-  const std::string device_;
+  const LeasedDevice device_;
   const uint64_t region_id_;
   const uint64_t region_bytes_;
   const Duration ttl_;

@@ -2,6 +2,7 @@
 
 #include "tenure/daemon_status.h"
 #include "tenure/load.h"
+#include "tenure/memory_kind.h"
 #include "tenure/model.h"
 
 namespace tenure::client {
@@ -42,6 +43,16 @@ std::string_view ReuseName(Reuse reuse) {
       return "fresh";
   }
   return "unspecified";
+}
+
+std::string_view MemoryKindName(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kHost:
+      return "host";
+    case MemoryKind::kCuda:
+      return "cuda";
+  }
+  return "host";
 }
 
 std::string_view SessionStateName(SessionState state) {

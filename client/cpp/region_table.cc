@@ -1,6 +1,7 @@
 #include "client/cpp/region_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tenure::client {
 
@@ -25,7 +26,8 @@ void RegionTable::BeginFetch(uint64_t region_id) {
   regions_.find(region_id)->second.state = State::kFetching;
 }
 
-void RegionTable::FinishFetch(uint64_t region_id, uint64_t share_serial, Mapping mapping) {
+void RegionTable::FinishFetch(uint64_t region_id, uint64_t share_serial,
+                              std::shared_ptr<Mapping> mapping) {
   Region& region = regions_.find(region_id)->second;
   region.state = State::kMapped;
   region.share_serial = share_serial;
@@ -38,41 +40,59 @@ void RegionTable::FailFetch(uint64_t region_id) {
   ForgetIfUnused(entry);
 }
 
+RegionTable::Taken RegionTable::TakePart(uint64_t region_id, uint64_t share_serial,
+                                         std::shared_ptr<Mapping> mapping) {
+  FinishFetch(region_id, share_serial, std::move(mapping));
+  return Take(*regions_.find(region_id));
+}
+
 std::optional<RegionTable::Taken> RegionTable::TakeIdle(uint64_t share_serial) {
   const auto entry = std::find_if(regions_.begin(), regions_.end(), [&](const auto& each) {
     return Idle(each.second) && each.second.share_serial == share_serial;
   });
   if (entry == regions_.end()) return std::nullopt;
-  Taken taken{share_serial, std::move(entry->second.mapping)};
-  regions_.erase(entry);
-  return taken;
+  return Take(*entry);
 }
 
 std::vector<RegionTable::Taken> RegionTable::TakeAllIdle() {
   std::vector<Taken> taken;
-  for (auto entry = regions_.begin(); entry != regions_.end();) {
-    if (Idle(entry->second)) {
-      taken.push_back({entry->second.share_serial, std::move(entry->second.mapping)});
-      entry = regions_.erase(entry);
-    } else {
-      ++entry;
-    }
+  for (auto& entry : regions_) {
+    if (Idle(entry.second)) taken.push_back(Take(entry));
   }
   return taken;
 }
 
+void RegionTable::FinishUnmap(uint64_t region_id, const absl::Status& status) {
+  const auto entry = regions_.find(region_id);
+  Region& region = entry->second;
+  if (status.ok()) {
+    region.state = State::kUnmapped;
+    region.share_serial = 0;
+    region.mapping.reset();
+    ForgetIfUnused(entry);
+  } else {
+    region.state = State::kStuck;
+    region.stuck = status;
+  }
+}
+
 size_t RegionTable::mapped_count() const {
   return static_cast<size_t>(std::count_if(regions_.begin(), regions_.end(), [](const auto& each) {
-    return each.second.state == State::kMapped;
+    return Mapped(each.second) && each.second.share_serial != 0;
   }));
 }
 
 std::map<std::string, uint64_t> RegionTable::mapped_bytes_by_device() const {
   std::map<std::string, uint64_t> bytes;
   for (const auto& [id, region] : regions_) {
-    if (region.state == State::kMapped) bytes[region.device] += region.size_bytes;
+    if (Mapped(region) && region.share_serial != 0) bytes[region.device] += region.size_bytes;
   }
   return bytes;
+}
+
+RegionTable::Taken RegionTable::Take(Regions::value_type& entry) {
+  entry.second.state = State::kUnmapping;
+  return {entry.first, entry.second.share_serial, entry.second.mapping};
 }
 
 void RegionTable::ForgetIfUnused(Regions::iterator region) {

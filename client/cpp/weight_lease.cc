@@ -44,21 +44,40 @@ const std::string& WeightLease::device() const { return impl_->device; }
 uint64_t WeightLease::region_id() const { return impl_->held->region_id(); }
 uint64_t WeightLease::generation() const { return impl_->generation; }
 const std::string& WeightLease::architecture_key() const { return impl_->architecture_key; }
+MemoryKind WeightLease::memory_kind() const { return impl_->held->memory_kind(); }
+const std::string& WeightLease::device_uuid() const { return impl_->held->device_uuid(); }
+
+std::optional<int> WeightLease::cuda_ordinal() const {
+  return impl_->mapping == nullptr ? std::nullopt : impl_->mapping->cuda_ordinal();
+}
+
 const std::byte* WeightLease::base() const { return impl_->base; }
 uint64_t WeightLease::size_bytes() const { return impl_->held->region_bytes(); }
+
+absl::Status WeightLease::CopyToHost(uint64_t offset, std::span<std::byte> into) const {
+  TENURE_CLIENT_RETURN_IF_ERROR(impl_->connection->forked() ? impl_->connection->Usable()
+                                                            : absl::OkStatus());
+  if (impl_->mapping != nullptr) return impl_->mapping->CopyToHost(offset, into);
+  if (offset == 0 && into.empty()) return absl::OkStatus();
+  return absl::OutOfRangeError("the region has no bytes");
+}
 
 std::optional<Tensor> WeightLease::Find(std::string_view tensor_name) const {
   const TensorPlace* place = impl_->tensors->Find(tensor_name);
   if (place == nullptr) return std::nullopt;
-  return Tensor{
-      place->name, place->dtype, place->shape, {impl_->base + place->offset, place->bytes}};
+  return At(*place);
 }
 
 size_t WeightLease::tensor_count() const { return impl_->tensors->size(); }
 
-Tensor WeightLease::tensor(size_t index) const {
-  const TensorPlace& place = (*impl_->tensors)[index];
-  return {place.name, place.dtype, place.shape, {impl_->base + place.offset, place.bytes}};
+Tensor WeightLease::tensor(size_t index) const { return At((*impl_->tensors)[index]); }
+
+Tensor WeightLease::At(const TensorPlace& place) const {
+  return {place.name,
+          place.dtype,
+          place.shape,
+          {impl_->base + place.offset, place.bytes},
+          place.offset};
 }
 
 }  // namespace tenure::client

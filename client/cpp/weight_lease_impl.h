@@ -6,6 +6,7 @@
 
 #include "client/cpp/connection.h"
 #include "client/cpp/held_lease.h"
+#include "client/cpp/mapping.h"
 #include "client/cpp/tensor_table.h"
 #include "tenure/weight_lease.h"
 
@@ -14,11 +15,12 @@ namespace tenure::client {
 class WeightLease::Impl {
  public:
   Impl(std::shared_ptr<Connection> connection, std::shared_ptr<HeldLease> held,
-       const std::byte* base, std::shared_ptr<const TensorTable> tensors,
+       const Mapping* mapping, std::shared_ptr<const TensorTable> tensors,
        const v1::WeightLease& granted)
       : connection(std::move(connection)),
         held(std::move(held)),
-        base(base),
+        mapping(mapping),
+        base(mapping != nullptr ? mapping->base() : nullptr),
         tensors(std::move(tensors)),
         name(granted.name()),
         revision(granted.revision()),
@@ -28,6 +30,7 @@ class WeightLease::Impl {
 
   const std::shared_ptr<Connection> connection;
   const std::shared_ptr<HeldLease> held;
+  const Mapping* const mapping;  // null for a region of no bytes
   const std::byte* const base;
   const std::shared_ptr<const TensorTable> tensors;
   const std::string name;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "tests/client/lease_bytes.h"
 #include "tests/support/model_generator.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -57,7 +58,7 @@ void BenchModel::Check(const WeightLease& lease) const {
     const Bytes size = SizeOf(spec);
     const std::optional<client::Tensor> tensor = lease.Find(spec.name);
     if (!tensor || Bytes(tensor->bytes.size()) != size ||
-        memcmp(tensor->bytes.data(), file_.view().data() + offset.count(), size.count()) != 0) {
+        !Shows(lease, tensor->offset, file_.view().subspan(offset.count(), size.count()))) {
       throw std::runtime_error("a lease on " + name_ + " has other bytes in " + spec.name);
     }
     offset += size;

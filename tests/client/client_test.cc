@@ -56,6 +56,23 @@ TEST_F(ClientTest, ALeaseShowsEveryTensorOfTheFile) {
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
 }
 
+TEST_F(ClientTest, ALeaseSaysWhereItsMemoryLiesAndGivesItsBytes) {
+  const ModelFile file = WriteModel(daemon_, "a", 8);
+  const Client client = Connect();
+  const WeightLease lease = LoadAndLease(client, "a", file);
+  EXPECT_EQ(lease.memory_kind(), MemoryKind::kHost);
+  EXPECT_EQ(lease.device_uuid(), client.Status()->devices.at(0).uuid);
+  EXPECT_FALSE(lease.cuda_ordinal().has_value());
+  for (const client::Tensor& tensor : lease) {
+    EXPECT_EQ(lease.base() + tensor.offset, tensor.bytes.data());
+    std::vector<std::byte> bytes(tensor.bytes.size());
+    ASSERT_TRUE(lease.CopyToHost(tensor.offset, bytes).ok());
+    EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), tensor.bytes.begin()));
+  }
+  std::byte byte{};
+  EXPECT_EQ(lease.CopyToHost(lease.size_bytes(), {&byte, 1}).code(), absl::StatusCode::kOutOfRange);
+}
+
 TEST_F(ClientTest, ALoadCanReturnALease) {
   const ModelFile file = WriteModel(daemon_, "a", 8);
   const Client client = Connect();
@@ -219,6 +236,7 @@ TEST_F(ClientTest, AForkedChildsClientSaysSo) {
   if (child == 0) {
     const bool right = !lease.valid() && lease.lost_reason() == "FORKED" &&
                        ErrorReason(client.List().status()) == "FORKED" &&
+                       ErrorReason(lease.CopyToHost(0, {})) == "FORKED" &&
                        ErrorReason(lease.Release()) == "FORKED";
     _exit(right ? 0 : 1);
   }

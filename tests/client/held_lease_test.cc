@@ -11,7 +11,7 @@ using std::chrono::seconds;
 const Instant kStart = Instant(std::chrono::hours(1));
 
 std::shared_ptr<HeldLease> Lease(uint64_t id, Duration ttl, Instant granted_at = kStart) {
-  return std::make_shared<HeldLease>(id, "host:0", 1, 4096, ttl, granted_at);
+  return std::make_shared<HeldLease>(id, LeasedDevice{.name = "host:0"}, 1, 4096, ttl, granted_at);
 }
 
 TEST(HeldLeasesTest, ALeaseIsOverdueWithoutADaemonThatRenewsIt) {

@@ -8,7 +8,6 @@
 //   verify   compares what is mapped, again and again, with what it was at first; once the lease is
 //            lost it says "lost REASON", or "wrong", then what came of a release and of a new lease
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <iostream>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "tenure/client.h"
+#include "tests/client/lease_bytes.h"
 
 namespace {
 
@@ -41,11 +41,12 @@ std::string Outcome(const absl::Status& status) {
 }
 
 void Verify(const tenure::Client& client, const std::string& name, tenure::WeightLease lease) {
-  const std::vector<std::byte> first(lease.base(), lease.base() + lease.size_bytes());
+  std::vector<std::byte> first(lease.size_bytes());
+  bool right = lease.CopyToHost(0, first).ok();
   const auto same = [&first](const tenure::WeightLease& each) {
-    return std::equal(first.begin(), first.end(), each.base());
+    return tenure::Shows(each, 0, first);
   };
-  bool right = same(lease);
+  right = same(lease) && right;
   std::cout << "ready" << std::endl;
   while (lease.valid()) right = same(lease) && right;
   right = same(lease) && right;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/base/unique_fd.h"
+#include "tests/client/lease_bytes.h"
 
 namespace tenure {
 
@@ -39,7 +40,7 @@ std::string ModelImage::Difference(const WeightLease& lease) const {
   for (const TensorSpec& spec : specs_) {
     const std::optional<client::Tensor> tensor = lease.Find(spec.name);
     if (!tensor || tensor->bytes.size() > view_.size() - offset ||
-        memcmp(tensor->bytes.data(), view_.data() + offset, tensor->bytes.size()) != 0) {
+        !Shows(lease, tensor->offset, view_.subspan(offset, tensor->bytes.size()))) {
       return spec.name + " has other bytes";
     }
     offset += tensor->bytes.size();

@@ -25,13 +25,17 @@ constexpr size_t kPiece = size_t{4} << 20;
 
 // The first difference in words; empty if there is none.
 std::string CompareBytes(const SafetensorsFile& file, const FileTensor& expected,
-                         std::span<const std::byte> mapped) {
+                         const WeightLease& lease, uint64_t offset) {
   std::vector<char> piece;
-  for (size_t at = 0; at < mapped.size(); at += piece.size()) {
-    piece.resize(std::min(kPiece, mapped.size() - at));
+  std::vector<char> seen;
+  for (size_t at = 0; at < expected.bytes; at += piece.size()) {
+    piece.resize(std::min(kPiece, expected.bytes - at));
+    seen.resize(piece.size());
     file.Read(expected.offset + at, piece);
-    const auto* const seen = reinterpret_cast<const char*>(mapped.data() + at);
-    const auto [in_file, in_memory] = std::mismatch(piece.begin(), piece.end(), seen);
+    const absl::Status read =
+        lease.CopyToHost(offset + at, std::as_writable_bytes(std::span(seen)));
+    if (!read.ok()) return "cannot be read: " + std::string(read.message());
+    const auto [in_file, in_memory] = std::mismatch(piece.begin(), piece.end(), seen.begin());
     if (in_file != piece.end()) {
       return "differs at byte " + std::to_string(at + static_cast<size_t>(in_file - piece.begin()));
     }
@@ -52,7 +56,7 @@ std::string Compare(const SafetensorsFile& file, const FileTensor& expected,
     return "has " + std::to_string(found->bytes.size()) + " bytes, in the file " +
            std::to_string(expected.bytes);
   }
-  return CompareBytes(file, expected, found->bytes);
+  return CompareBytes(file, expected, lease, found->offset);
 }
 
 struct Options {

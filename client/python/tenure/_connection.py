@@ -15,7 +15,7 @@ from tenure._releases import Releases
 from tenure._rpc import LIST_TENSORS, RELEASE_LEASE, Method, Response, Rpc, ended_without_reply
 from tenure._session import Session
 from tenure._session_thread import CLOSE_WAIT, SessionThread
-from tenure.errors import TenureError, protocol_error
+from tenure.errors import TenureError, protocol_error, unsupported_backend_error
 from tenure.lease import WeightLease
 from tenure.model import TensorPlace
 from tenure.v1 import lease_pb2, model_pb2
@@ -23,6 +23,8 @@ from tenure.v1 import lease_pb2, model_pb2
 # How long giving a lease back may keep a caller; after that it goes on behind its back.
 _RELEASE_WAIT = 2.0
 _MOST_TENSORS_PER_PAGE = 10_000
+# Whose memory is mapped with mmap.
+_HOST_BACKEND = "host"
 
 
 class Connection:
@@ -84,6 +86,9 @@ class Connection:
     def bind(self, granted: model_pb2.WeightLease, called_at: float, deadline: Deadline) -> WeightLease:
         """Maps the memory of a lease that was granted by a call made at `called_at`."""
         held = HeldLease.granted(granted, called_at)
+        if granted.backend != _HOST_BACKEND:
+            self._releases.start(_release_of(held))
+            raise unsupported_backend_error(granted.device, granted.backend)
         try:
             window = self.session.hold(held, deadline)
             places = self._table_of(granted, deadline)

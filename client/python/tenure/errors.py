@@ -12,6 +12,7 @@ reasons of the daemon are those of its API; the client's own are:
 `FORKED`              the client was made by the process that this one was forked from
 `PROTOCOL`            the daemon said something that its protocol rules out
 `MAPPING`             this process could not map the memory
+`UNSUPPORTED_BACKEND` the memory is not the host's, and this client maps no other
 ===================== =========================================================================
 """
 
@@ -27,6 +28,7 @@ RELEASED = "RELEASED"
 FORKED = "FORKED"
 PROTOCOL = "PROTOCOL"
 MAPPING = "MAPPING"
+UNSUPPORTED_BACKEND = "UNSUPPORTED_BACKEND"
 
 # The daemon's own reasons that the client acts on.
 DEADLINE = "DEADLINE"
@@ -73,6 +75,15 @@ class LeaseLostError(TenureError):
 def protocol_error(message: str) -> TenureError:
     """Makes the error for something that the protocol rules out."""
     return TenureError(f"the daemon broke the protocol: {message}", PROTOCOL)
+
+
+def unsupported_backend_error(device: str, backend: str) -> TenureError:
+    """Makes the error for a lease on memory that this client cannot map."""
+    return TenureError(
+        f'{device} is of the backend "{backend}"; the Python client maps memory of the host only',
+        UNSUPPORTED_BACKEND,
+        {"device": device, "backend": backend},
+    )
 
 
 def forked_error() -> TenureError:

@@ -14,6 +14,9 @@ import pytest
 from daemon import Daemon, eventually
 from safetensors_file import ModelFile, write, write_floats
 from tenure import Client, LeaseLostError, ModelState, Reuse, TenureError, WeightLease
+from tenure._connection import Connection
+from tenure._deadline import Deadline
+from tenure.v1 import model_pb2
 
 SPECS = {
     "layer.0.weight": ("F32", (64, 33)),
@@ -130,6 +133,28 @@ def test_memory_that_this_process_has_no_room_to_receive_is_given_back(
     eventually(lambda: not client.get_model("a").holders)
     with client.acquire("a") as lease:
         assert shows(lease, file)
+
+
+def test_memory_that_is_not_the_hosts_is_refused_by_name_and_given_back(
+    daemon: Daemon, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bind = Connection.bind
+
+    def bind_as_cuda(
+        connection: Connection, granted: model_pb2.WeightLease, called_at: float, deadline: Deadline
+    ) -> WeightLease:
+        granted.backend = "cuda"
+        return bind(connection, granted, called_at, deadline)
+
+    file = write_floats(daemon.models / "a.safetensors", 1)
+    client.load("a", file.path)
+    monkeypatch.setattr(Connection, "bind", bind_as_cuda)
+    with pytest.raises(TenureError, match="maps memory of the host only") as refused:
+        client.acquire("a")
+    assert refused.value.reason == "UNSUPPORTED_BACKEND"
+    assert refused.value.values == {"device": "host:0", "backend": "cuda"}
+    assert client.mapped_region_count == 0
+    eventually(lambda: not client.get_model("a").holders)
 
 
 def test_a_successor_in_place_is_read_through_the_mapping_that_is_there(

@@ -4,12 +4,21 @@
 // and named values beside its message. The reasons of the daemon are those of google.rpc.ErrorInfo
 // with domain `tenure`; the library's own are:
 //
-//   DAEMON_UNREACHABLE  nothing answers in the directory
-//   DAEMON_GONE         the daemon closed the connection
-//   HEARTBEAT_MISSED    no answer for so long that the lease may have ended
-//   RELEASED            this lease object was released or moved from
-//   FORKED              the client was made by the process that this one was forked from
-//   PROTOCOL            the daemon said something that its protocol rules out
+//   DAEMON_UNREACHABLE     nothing answers in the directory
+//   DAEMON_GONE            the daemon closed the connection
+//   HEARTBEAT_MISSED       no answer for so long that the lease may have ended
+//   RELEASED               this lease object was released or moved from
+//   FORKED                 the client was made by the process that this one was forked from
+//   PROTOCOL               the daemon said something that its protocol rules out
+//   UNSUPPORTED_BACKEND    the memory is of a kind that this library cannot map
+//   CUDA_UNAVAILABLE       the memory is on a CUDA device, and this process has no driver for it,
+//   or
+//                          one that cannot map it; the message says which
+//   CUDA_DEVICE_NOT_FOUND  the memory is on a CUDA device that this process does not see: values
+//                          `uuid` and `visible`
+//   CUDA_FAILED            the CUDA driver refused something, RESOURCE_EXHAUSTED for want of
+//   memory:
+//                          value `result` is its word for it, "CUDA_ERROR_OUT_OF_MEMORY"
 
 #include <absl/status/status.h>
 #include <map>

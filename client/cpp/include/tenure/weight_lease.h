@@ -10,6 +10,8 @@
 #include <string_view>
 
 #include "tenure/export.h"
+#include "tenure/memory_kind.h"
+#include "tenure/model.h"
 
 namespace tenure::client {
 
@@ -18,12 +20,22 @@ struct Tensor {
   std::string_view name;
   std::string_view dtype;           // "F32": the file format's own name
   std::span<const uint64_t> shape;  // empty: one element
+  // Addresses of the device that the lease is on: see WeightLease::base.
   std::span<const std::byte> bytes;
+  uint64_t offset = 0;  // from the region's base, in bytes; for WeightLease::CopyToHost
 };
 
-// The right to read one model's weights in place, read-only: writing through `base()` is a fault. A
-// value that is moved, never copied; its destructor releases the lease. The mapping stays cached in
-// the client, so that leasing the region again costs one call and no mapping.
+// The right to read one model's weights in place, read-only. A value that is moved, never copied;
+// its destructor releases the lease. The mapping stays cached in the client, so that leasing the
+// region again costs one call and no mapping, and gives the same addresses.
+//
+// On the host writing through `base()` is a fault. On a CUDA device it ends the work of the whole
+// process there: the device faults (Xid 31), and every later CUDA call in the process fails. The
+// weights of others are safe either way.
+//
+// On a CUDA device kernels and copies may still read when the call that started them has returned:
+// synchronise with them before the lease is released, as the daemon may give the memory to another
+// model at once.
 //
 // While `valid()`, the addresses, the layout and the content stay as they are. A lease is lost when
 // the daemon says so, when the daemon is gone, or when it has not answered heartbeats for the time
@@ -85,9 +97,29 @@ class TENURE_CLIENT_API WeightLease {
   uint64_t generation() const;
   const std::string& architecture_key() const;
 
-  // The mapped range, aligned at 2 MiB. `size_bytes` is the region's, padding included.
+  // Where the memory lies. The UUID is that of the device, "GPU-" and so on if it is CUDA's.
+  MemoryKind memory_kind() const;
+  const std::string& device_uuid() const;
+  // The device's number in this process, as the CUDA driver counts the devices that it shows here.
+  // nullopt on the host, and for a region of no bytes.
+  std::optional<int> cuda_ordinal() const;
+
+  // The mapped range, aligned at 2 MiB. `size_bytes` is the region's, padding included. On a CUDA
+  // device these are addresses of the device, good in its primary context, which is the one that
+  // CUDA's runtime uses: the CPU must not touch them, CopyToHost reads what is there.
   const std::byte* base() const;
   uint64_t size_bytes() const;
+
+  // Reads bytes of the region, from `offset` on, into memory of the host; returns when they are
+  // there. Checks nothing but the range: `valid()` says afterwards whether they are this model's.
+  //
+  // On a CUDA device it copies in a stream of its own, waits for no other, and leaves the thread's
+  // current context and its stream captures as they are.
+  //
+  // OUT_OF_RANGE beyond `size_bytes`. FAILED_PRECONDITION with reason FORKED in a forked child.
+  // With reason CUDA_FAILED what the driver says, also of what other CUDA calls of this process
+  // have broken before.
+  absl::Status CopyToHost(uint64_t offset, std::span<std::byte> into) const;
 
   // Takes constant time whatever the number of tensors. nullopt if the model has no such tensor.
   std::optional<Tensor> Find(std::string_view tensor_name) const;
@@ -98,6 +130,8 @@ class TENURE_CLIENT_API WeightLease {
   Iterator end() const { return {this, tensor_count()}; }
 
  private:
+  Tensor At(const TensorPlace& place) const;
+
   std::unique_ptr<Impl> impl_;
 };
 
