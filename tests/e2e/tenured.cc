@@ -18,12 +18,17 @@ constexpr auto kPoll = std::chrono::milliseconds(5);
 
 std::string ConfigText(const TenuredSettings& settings, const std::string& directory,
                        const std::string& models) {
+  const std::string device =
+      settings.device.empty()
+          ? "{name: \"host:0\", total: " + settings.capacity + ", weights: 100%}"
+          : settings.device;
   std::ostringstream yaml;
   yaml << "directory: " << directory << "\n"
        << "log: {level: " << settings.log_level << "}\n"
        << "metrics: {address: \"127.0.0.1:0\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
-       << "devices:\n  - {name: \"host:0\", total: " << settings.capacity << ", weights: 100%}\n"
+       << "devices:\n  - " << device << "\n"
+       << "copy_threads: " << settings.copy_threads << "\n"
        << "weights:\n"
        << "  segment_size: " << settings.segment_size << "\n"
        << "  retain_ttl: " << settings.retain_ttl << "\n"
@@ -37,7 +42,8 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
 }  // namespace
 
 Tenured::Tenured(const TenuredSettings& settings)
-    : directory_(temp_.MakeDir("run")),
+    : executable_(settings.executable.empty() ? TENURED_PATH : settings.executable),
+      directory_(temp_.MakeDir("run")),
       models_(temp_.MakeDir("models")),
       config_(temp_.WriteFile("tenured.yaml", ConfigText(settings, directory_, models_))) {
   Start();
@@ -48,7 +54,7 @@ Tenured::~Tenured() = default;
 void Tenured::Start() {
   // The directory as a flag too: a TENURE_DIR in the environment overrides the file.
   process_ = std::make_unique<Program>(
-      std::vector<std::string>{TENURED_PATH, "--config", config_, "--directory", directory_},
+      std::vector<std::string>{executable_, "--config", config_, "--directory", directory_},
       temp_ / "tenured");
   const auto give_up = SteadyClock().Now() + kPatience;
   while (!client::CheckHealth(directory_, std::chrono::seconds(1)).value_or(false)) {

@@ -20,6 +20,11 @@ struct TenuredSettings {
   std::string lease_ttl = "30s";
   std::string heartbeat_interval = "5s";
   std::string log_level = "info";
+  // The one device as the file writes it, instead of `host:0`: "{name: \"gpu:0\", backend: cuda}".
+  std::string device = {};
+  int copy_threads = 2;
+  // The executable; empty: the one built beside this.
+  std::string executable = {};
 };
 
 // A `tenured` process that serves metrics, with a directory, a log and an empty model root of its
@@ -59,6 +64,7 @@ class Tenured {
   bool Ended() const;
 
   const TempDir temp_;
+  const std::string executable_;
   const std::string directory_;
   const std::string models_;
   const std::string config_;
