@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "tenure/errors.h"
 #include "tests/gpu/trial/child.h"
 #include "tests/gpu/trial/kernels.h"
 #include "tests/gpu/trial/served_models.h"
@@ -41,7 +40,7 @@ LoadResult LoadOnceFree(const ServedModels& models, const Child& reader, Finding
       findings.Figure("killed_until_loaded_ms", Milliseconds(clock.Now() - begin));
       return *std::move(loaded);
     }
-    if (ErrorReason(loaded.status()) != "CAPACITY" || clock.Now() - begin > kPatience) {
+    if (!absl::IsResourceExhausted(loaded.status()) || clock.Now() - begin > kPatience) {
       throw std::runtime_error(loaded.status().ToString());
     }
   }
@@ -57,7 +56,7 @@ void KillAReader(const Setting& setting, const ServedModels& models) {
   models.GiveUp(kept, models.a());
   const absl::Status refused = models.TryLoad(models.b()).status();
   setting.findings.Check("no other model takes what a living client reads",
-                         ErrorReason(refused) == "CAPACITY");
+                         absl::IsResourceExhausted(refused));
 
   reader.Kill();
   LoadResult b = LoadOnceFree(models, reader, setting.findings);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdexcept>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 
 #include "core/base/unique_fd.h"
@@ -29,16 +30,25 @@ void LatencyLog::Add(Instant began, Duration took) {
   pages_->count.store(at + 1, std::memory_order_release);
 }
 
+std::span<const LatencyLog::Entry> LatencyLog::Entries() const {
+  return {pages_->entries, pages_->count.load(std::memory_order_acquire)};
+}
+
 std::vector<Duration> LatencyLog::Within(Instant from, Instant to) const {
   const int64_t begin = from.time_since_epoch().count();
   const int64_t end = to.time_since_epoch().count();
+  std::span<const Entry> entries = Entries();
+  while (entries.empty() || entries.back().began < end) {
+    std::this_thread::yield();
+    entries = Entries();
+  }
   std::vector<Duration> within;
-  const Entry* const last = pages_->entries + count();
-  // One after another, so their ends are in order.
-  const Entry* entry =
-      std::partition_point(static_cast<const Entry*>(pages_->entries), last,
-                           [&](const Entry& each) { return each.began + each.took <= begin; });
-  for (; entry != last && entry->began < end; ++entry) within.emplace_back(entry->took);
+  // One ran after another, so their ends are in order.
+  for (auto entry = std::ranges::partition_point(
+           entries, [&](const Entry& each) { return each.began + each.took <= begin; });
+       entry->began < end; ++entry) {
+    within.emplace_back(entry->took);
+  }
   return within;
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,12 @@ class LatencyLog {
 
   void Add(Instant began, Duration took);
 
-  uint64_t count() const { return pages_->count.load(std::memory_order_acquire); }
-  // Those that had begun in [from, to), or were under way then.
+  // Those that began in [from, to), and the one that was under way at `from`. Waits until one that
+  // began later has ended.
   std::vector<Duration> Within(Instant from, Instant to) const;
 
  private:
-  static constexpr uint64_t kMost = uint64_t{1} << 22;
+  static constexpr uint64_t kMost = uint64_t{1} << 23;
 
   struct Entry {
     int64_t began;  // of the steady clock, which all processes share
@@ -37,6 +38,9 @@ class LatencyLog {
     std::atomic<uint64_t> count;
     Entry entries[kMost];
   };
+
+  // All that were added so far.
+  std::span<const Entry> Entries() const;
 
   Pages* pages_ = nullptr;
 };

@@ -38,8 +38,8 @@ class Phase {
   }
 
   void Tell(Findings& findings) const {
+    findings.Figure("kernel_during_" + name_ + "_us", kernels_);
     findings.Figure("kernels_during_" + name_, static_cast<double>(count_));
-    if (count_ > 0) findings.Figure("kernel_during_" + name_ + "_us", kernels_);
   }
 
  private:
@@ -89,7 +89,7 @@ void RunNeighbour(const Setting& setting) {
       models.GiveUp(b, models.b());
       models.AwaitNothingHeld();
     });
-    AllocateAndFree(gpu, setting.model, allocate, free);
+    for (int j = 0; j < kRounds; ++j) AllocateAndFree(gpu, setting.model, allocate, free);
   }
   for (const Phase* phase : {&idle, &create, &load, &reclaim, &allocate, &free}) {
     phase->Tell(setting.findings);

@@ -29,6 +29,11 @@ std::string NameOf(Ending ending) {
 
 }  // namespace
 
+Report::Report(json machine) : json_(std::move(machine)) {
+  std::cout << absl::StrFormat("%-43s %12s %12s %12s\n", json_["device"].get<std::string>(), "p50",
+                               "p90", "p99");
+}
+
 void Report::Begin(const Part& part) {
   part_ = {{"number", part.number},
            {"name", part.name},
@@ -54,7 +59,7 @@ void Report::Hear(const std::string& line) {
       part_["figures"][key] = found["value"];
       std::cout << absl::StrFormat("   %-40s %12.3f\n", key, found["value"].get<double>());
     } else {
-      std::cout << absl::StrFormat("   %-40s %12.3f  p90 %.3f  p99 %.3f\n", key,
+      std::cout << absl::StrFormat("   %-40s %12.3f %12.3f %12.3f\n", key,
                                    found["p50"].get<double>(), found["p90"].get<double>(),
                                    found["p99"].get<double>());
       found.erase("figure");

@@ -22,7 +22,7 @@ namespace tenure::trial {
 class Report {
  public:
   // `machine` is what the object begins with.
-  explicit Report(nlohmann::json machine) : json_(std::move(machine)) {}
+  explicit Report(nlohmann::json machine);
 
   void Begin(const Part& part);
   // One line of the part's findings.
