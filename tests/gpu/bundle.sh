@@ -33,24 +33,30 @@ if [ -d "$folder" ] && [ -n "$(ls -A "$folder")" ]; then
   [ -f "$folder/glibc" ] || { echo "$folder is not empty, and no bundle" >&2; exit 1; }
   rm -rf "$folder"
 fi
-mkdir -p "$folder/bin" "$folder/lib"
+mkdir -p "$folder/bin" "$folder/lib/compiler"
 for program in "${programs[@]}"; do
   install -m 755 -s "$build/bin/$program" "$folder/bin/$program"
 done
 cp "$root/tests/gpu/trial/torch_load.py" "$folder/bin/"
 install -m 755 "$root/tests/gpu/run.sh" "$folder/run.sh"
 
-# What glibc consists of comes from the machine, as does the driver.
+# What glibc consists of comes from the machine, as does the driver. The compiler's own libraries may want a
+# newer glibc than the rest: they stand apart, for machines whose own are as new.
 machines_own='^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|anl|nss_.*|cuda))\.so'
 ldd "${programs[@]/#/$build/bin/}" | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u |
   while read -r name path; do
-    [[ $name =~ $machines_own ]] || install -m 644 -s "$path" "$folder/lib/$name"
+    case $name in
+      libstdc++.* | libgcc_s.*) install -m 644 -s "$path" "$folder/lib/compiler/$name" ;;
+      *) [[ $name =~ $machines_own ]] || install -m 644 -s "$path" "$folder/lib/$name" ;;
+    esac
   done
 
-missing=$(LD_LIBRARY_PATH=$folder/lib ldd "$folder"/bin/[!.]*[!y] 2>/dev/null | grep 'not found' || true)
+bundled=("${programs[@]/#/$folder/bin/}")
+missing=$(LD_LIBRARY_PATH=$folder/lib:$folder/lib/compiler ldd "${bundled[@]}" | grep 'not found' || true)
 [ -z "$missing" ] || { echo "the bundle lacks: $missing" >&2; exit 1; }
-objdump -T "$folder"/bin/* "$folder"/lib/* 2>/dev/null | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n 1 |
-  cut -d_ -f2 >"$folder/glibc"
+newest_glibc() { objdump -T "$@" | grep -o 'GLIBC_2\.[0-9]*' | sort -Vu | tail -n 1 | cut -d_ -f2; }
+newest_glibc "${bundled[@]}" "$folder"/lib/*.so* >"$folder/glibc"
+newest_glibc "$folder"/lib/compiler/*.so* >"$folder/lib/compiler/glibc"
 mib=$(du -sm --apparent-size "$folder" | cut -f1)
 [ "$mib" -le $most_mib ] || { echo "$folder has $mib MiB, more than $most_mib" >&2; exit 1; }
 echo "$folder: $mib MiB, for glibc $(cat "$folder/glibc") or newer"

@@ -32,15 +32,18 @@ if [ -z "$bundle" ]; then
 fi
 # python3 with PyTorch is the machine's own, and so are its libraries.
 export TENURE_SYSTEM_LIBRARY_PATH=${LD_LIBRARY_PATH-}
+# as_new_as VERSION: whether this machine's glibc is.
+as_new_as() { printf '%s\n' "$1" "$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)" | sort -VC; }
 if [ -n "$bundle" ]; then
   bin=$bundle/bin
-  needed=$(cat "$bundle/glibc")
-  present=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
-  if [ "$(printf '%s\n' "$needed" "$present" | sort -V | tail -n 1)" != "$present" ]; then
-    echo "the bundle needs glibc $needed, and this machine has $present: build it here or on an older system" >&2
+  if ! as_new_as "$(cat "$bundle/glibc")"; then
+    echo "the bundle needs glibc $(cat "$bundle/glibc"), and this machine's is older: build one here" >&2
     exit 1
   fi
-  export LD_LIBRARY_PATH=$bundle/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  libraries=$bundle/lib
+  # A machine with an older glibc uses its own libstdc++.
+  if as_new_as "$(cat "$bundle/lib/compiler/glibc")"; then libraries+=:$bundle/lib/compiler; fi
+  export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 else
   root=$(cd "$here/../.." && pwd)
   command -v cmake >/dev/null || { echo "there is no bundle, and no cmake to build with" >&2; exit 1; }

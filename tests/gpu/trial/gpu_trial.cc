@@ -9,7 +9,9 @@
 #include <ctime>
 #include <exception>
 #include <fcntl.h>
+#include <filesystem>
 #include <iostream>
+#include <stdlib.h>
 #include <string>
 #include <vector>
 
@@ -90,6 +92,7 @@ int RunAll(const Options& options) {
   Report report(DescribeMachine(options));
   const SteadyClock clock;
   const Instant end = After(clock.Now(), std::chrono::seconds(options.seconds));
+  const std::filesystem::path parent = std::filesystem::temp_directory_path();
   for (const Part& part : Parts()) {
     if (!options.words.empty() && std::ranges::count(options.words, part.name) == 0) continue;
     const Instant begin = clock.Now();
@@ -98,6 +101,9 @@ int RunAll(const Options& options) {
       continue;
     }
     report.Begin(part);
+    // What a part that is killed leaves goes with the folder.
+    const TempDir temp(parent);
+    setenv("TMPDIR", temp.path().c_str(), 1);
     const Ending ending = RunPart(
         {"gpu-trial", "--mib", std::to_string(options.mib), "--part", part.name},
         std::min<Duration>({part.limit, std::chrono::seconds(options.part_seconds), end - begin}),
