@@ -51,39 +51,40 @@ void MeasureImport(const Gpu& gpu, Bytes size, int fd, Times& times) {
   gpu.FreeAddresses(at, size);
 }
 
+void Measure(const Gpu& gpu, Bytes size, const std::string& name, const Setting& setting) {
+  Times times;
+  for (int i = 0; i < kRounds; ++i) MeasureOwn(gpu, size, times);
+  Child exporter("exporter", {std::to_string(size.count()), /*seed=*/"0", std::to_string(kRounds)},
+                 setting.temp);
+  for (int i = 0; i < kRounds; ++i) {
+    const Message memory = Receive(exporter.socket(), "memory");
+    MeasureImport(gpu, size, memory.fd.get(), times);
+    Send(exporter.socket(), "next");
+  }
+  setting.findings.Check(name + " are made, imported and given back", exporter.Wait() == 0);
+  const auto tell = [&](const char* what, const Samples& samples) {
+    setting.findings.Figure(what + ("_" + name + "_us"), samples);
+  };
+  tell("create", times.create);
+  tell("map", times.map);
+  tell("set_access", times.set_access);
+  tell("export", times.export_fd);
+  tell("unmap", times.unmap);
+  tell("release", times.release);
+  tell("import", times.import);
+  tell("import_map", times.import_map);
+  tell("import_set_access", times.import_set_access);
+  tell("cumemalloc", times.alloc);
+  tell("cumemfree", times.free);
+}
+
 }  // namespace
 
 void RunDriverTimes(const Setting& setting) {
   const Gpu gpu;
-  for (const auto& [size, name] :
-       {std::pair(MiB(2), "2MiB"), std::pair(MiB(64), "64MiB"), std::pair(GiB(1), "1GiB")}) {
-    Times times;
-    for (int i = 0; i < kRounds; ++i) MeasureOwn(gpu, size, times);
-    Child exporter("exporter",
-                   {std::to_string(size.count()), /*seed=*/"0", std::to_string(kRounds)},
-                   setting.temp);
-    for (int i = 0; i < kRounds; ++i) {
-      const Message memory = Receive(exporter.socket(), "memory");
-      MeasureImport(gpu, size, memory.fd.get(), times);
-      Send(exporter.socket(), "next");
-    }
-    setting.findings.Check(std::string(name) + " are made, imported and given back",
-                           exporter.Wait() == 0);
-    const auto tell = [&](const char* what, const Samples& samples) {
-      setting.findings.Figure(std::string(what) + "_" + name + "_us", samples);
-    };
-    tell("create", times.create);
-    tell("map", times.map);
-    tell("set_access", times.set_access);
-    tell("export", times.export_fd);
-    tell("unmap", times.unmap);
-    tell("release", times.release);
-    tell("import", times.import);
-    tell("import_map", times.import_map);
-    tell("import_set_access", times.import_set_access);
-    tell("cumemalloc", times.alloc);
-    tell("cumemfree", times.free);
-  }
+  Measure(gpu, MiB(2), "2MiB", setting);
+  Measure(gpu, MiB(64), "64MiB", setting);
+  Measure(gpu, GiB(1), "1GiB", setting);
 }
 
 }  // namespace tenure::trial

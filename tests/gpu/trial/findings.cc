@@ -30,7 +30,6 @@ void Findings::Say(const std::string& words) {
 
 void Findings::Tell(const std::string& line) {
   const std::string text = line + "\n";
-  // A pipe takes lines as short as these whole or not at all.
   if (write(fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     throw std::runtime_error("nobody listens to what was found");
   }

@@ -1,5 +1,6 @@
 #include "tests/gpu/trial/kernels.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <stdexcept>
 
@@ -105,42 +106,35 @@ uint64_t SumOf(std::span<const std::byte> bytes) {
 }
 
 Kernels::Kernels(const Gpu& gpu) : gpu_(gpu), cuda_(Find()) {
-  if (const CUresult loaded = cuda_.ModuleLoadData(&module_, kPtx); loaded != CUDA_SUCCESS) {
+  if (const CUresult loaded = cuda_.cuModuleLoadData(&module_, kPtx); loaded != CUDA_SUCCESS) {
     throw CannotRun("the driver runs no kernels: cuModuleLoadData: " + gpu.NameOf(loaded));
   }
   sum_bytes_ = Function("sum_bytes");
   read_for_ = Function("read_for");
 }
 
-Kernels::~Kernels() { cuda_.ModuleUnload(module_); }
+Kernels::~Kernels() { cuda_.cuModuleUnload(module_); }
 
-Kernels::Entries Kernels::Find() {
+Kernels::Calls Kernels::Find() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) throw CannotRun(dlerror());
-  Entries entries;
-  const auto find = [&](auto& entry, const char* name) {
-    void* const symbol = dlsym(library, name);
-    if (symbol == nullptr) {
-      throw CannotRun("the driver runs no kernels: it has no " + std::string(name));
-    }
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(symbol);
-  };
-  find(entries.ModuleLoadData, "cuModuleLoadData");
-  find(entries.ModuleUnload, "cuModuleUnload");
-  find(entries.ModuleGetFunction, "cuModuleGetFunction");
-  find(entries.LaunchKernel, "cuLaunchKernel");
-  find(entries.StreamBeginCapture, "cuStreamBeginCapture_v2");
-  find(entries.StreamEndCapture, "cuStreamEndCapture");
-  find(entries.GraphInstantiate, "cuGraphInstantiateWithFlags");
-  find(entries.GraphDestroy, "cuGraphDestroy");
-  find(entries.GraphLaunch, "cuGraphLaunch");
-  find(entries.GraphExecDestroy, "cuGraphExecDestroy");
-  return entries;
+  Calls calls;
+  // The header renames some entry points to a later version, and so does this.
+#define TENURE_NAME(call) #call
+#define TENURE_FIND(call)                                                                       \
+  calls.call = reinterpret_cast<decltype(calls.call)>(dlsym(library, TENURE_NAME(call)));       \
+  if (calls.call == nullptr) {                                                                  \
+    throw CannotRun(std::string("the driver runs no kernels: it has no ") + TENURE_NAME(call)); \
+  }
+  TENURE_KERNEL_CALLS(TENURE_FIND)
+#undef TENURE_FIND
+#undef TENURE_NAME
+  return calls;
 }
 
 CUfunction Kernels::Function(const char* name) const {
   CUfunction function = nullptr;
-  gpu_.Must("cuModuleGetFunction", cuda_.ModuleGetFunction(&function, module_, name));
+  gpu_.Must("cuModuleGetFunction", cuda_.cuModuleGetFunction(&function, module_, name));
   return function;
 }
 
@@ -165,29 +159,29 @@ void Kernels::ReadFor(const SummedRange& range, Duration span, CUdeviceptr start
 
 void Kernels::Run(CUfunction function, unsigned blocks, std::span<void*> parameters,
                   CUstream stream) const {
-  gpu_.Must("cuLaunchKernel", cuda_.LaunchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0, stream,
-                                                 parameters.data(), nullptr));
+  gpu_.Must("cuLaunchKernel", cuda_.cuLaunchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0,
+                                                   stream, parameters.data(), nullptr));
 }
 
 CUgraphExec Kernels::Capture(CUstream stream, const std::function<void()>& work) const {
   gpu_.Must("cuStreamBeginCapture",
-            cuda_.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+            cuda_.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   work();
   CUgraph graph = nullptr;
-  gpu_.Must("cuStreamEndCapture", cuda_.StreamEndCapture(stream, &graph));
+  gpu_.Must("cuStreamEndCapture", cuda_.cuStreamEndCapture(stream, &graph));
   CUgraphExec executable = nullptr;
-  const CUresult made = cuda_.GraphInstantiate(&executable, graph, 0);
-  gpu_.Must("cuGraphDestroy", cuda_.GraphDestroy(graph));
+  const CUresult made = cuda_.cuGraphInstantiateWithFlags(&executable, graph, 0);
+  gpu_.Must("cuGraphDestroy", cuda_.cuGraphDestroy(graph));
   gpu_.Must("cuGraphInstantiateWithFlags", made);
   return executable;
 }
 
 void Kernels::Launch(CUgraphExec graph, CUstream stream) const {
-  gpu_.Must("cuGraphLaunch", cuda_.GraphLaunch(graph, stream));
+  gpu_.Must("cuGraphLaunch", cuda_.cuGraphLaunch(graph, stream));
 }
 
 void Kernels::Destroy(CUgraphExec graph) const {
-  gpu_.Must("cuGraphExecDestroy", cuda_.GraphExecDestroy(graph));
+  gpu_.Must("cuGraphExecDestroy", cuda_.cuGraphExecDestroy(graph));
 }
 
 }  // namespace tenure::trial

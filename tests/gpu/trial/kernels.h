@@ -10,6 +10,19 @@
 
 namespace tenure::trial {
 
+// What kernels and graphs need of the driver.
+#define TENURE_KERNEL_CALLS(CALL)   \
+  CALL(cuModuleLoadData)            \
+  CALL(cuModuleUnload)              \
+  CALL(cuModuleGetFunction)         \
+  CALL(cuLaunchKernel)              \
+  CALL(cuStreamBeginCapture)        \
+  CALL(cuStreamEndCapture)          \
+  CALL(cuGraphInstantiateWithFlags) \
+  CALL(cuGraphDestroy)              \
+  CALL(cuGraphLaunch)               \
+  CALL(cuGraphExecDestroy)
+
 // Device memory, and what a sum over it goes into.
 struct SummedRange {
   CUdeviceptr from = 0;
@@ -45,26 +58,19 @@ class Kernels {
   void Destroy(CUgraphExec graph) const;
 
  private:
-  struct Entries {
-    decltype(&::cuModuleLoadData) ModuleLoadData = nullptr;
-    decltype(&::cuModuleUnload) ModuleUnload = nullptr;
-    decltype(&::cuModuleGetFunction) ModuleGetFunction = nullptr;
-    decltype(&::cuLaunchKernel) LaunchKernel = nullptr;
-    decltype(&::cuStreamBeginCapture) StreamBeginCapture = nullptr;
-    decltype(&::cuStreamEndCapture) StreamEndCapture = nullptr;
-    decltype(&::cuGraphInstantiateWithFlags) GraphInstantiate = nullptr;
-    decltype(&::cuGraphDestroy) GraphDestroy = nullptr;
-    decltype(&::cuGraphLaunch) GraphLaunch = nullptr;
-    decltype(&::cuGraphExecDestroy) GraphExecDestroy = nullptr;
+  struct Calls {
+#define TENURE_MEMBER(call) decltype(&::call) call = nullptr;
+    TENURE_KERNEL_CALLS(TENURE_MEMBER)
+#undef TENURE_MEMBER
   };
 
-  static Entries Find();
+  static Calls Find();
   CUfunction Function(const char* name) const;
   void Run(CUfunction function, unsigned blocks, std::span<void*> parameters,
            CUstream stream) const;
 
   const Gpu& gpu_;
-  const Entries cuda_;
+  const Calls cuda_;
   CUmodule module_ = nullptr;
   CUfunction sum_bytes_ = nullptr;
   CUfunction read_for_ = nullptr;

@@ -12,7 +12,6 @@
 namespace tenure::trial {
 namespace {
 
-using bench::BenchModel;
 using bench::Samples;
 using client::LoadResult;
 using client::Reuse;

@@ -33,6 +33,7 @@ int SignalFd() {
 pid_t Start(std::vector<std::string>& arguments, int findings) {
   const pid_t parent = getpid();
   std::vector<char*> pointers;
+  pointers.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   const pid_t pid = fork();

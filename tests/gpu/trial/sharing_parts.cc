@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <sys/resource.h>
+#include <vector>
 
 #include "tests/gpu/trial/child.h"
 #include "tests/gpu/trial/gpu.h"
@@ -86,9 +87,11 @@ void RunFdCount(const Setting& setting) {
   const double before = OpenFds();
 
   std::vector<CUmemGenericAllocationHandle> handles;
+  handles.reserve(kMany);
   for (int i = 0; i < kMany; ++i) handles.push_back(gpu.Create(gpu.granule()));
   const double created = OpenFds();
   std::vector<UniqueFd> fds;
+  fds.reserve(kMany);
   for (const CUmemGenericAllocationHandle handle : handles) fds.push_back(gpu.Export(handle));
   const double exported = OpenFds();
   fds.clear();

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 try:
     import torch
@@ -19,13 +20,27 @@ except ImportError as error:
     sys.exit(77)
 
 
-def milliseconds(work: Callable[[], object]) -> tuple[float, object]:
-    """Gives how long `work` took until the device was done, and what it gave."""
+Result = TypeVar("Result")
+
+
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    """Gives how many milliseconds passed until the device had done `work`, and what it gave."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     result = work()
     torch.cuda.synchronize()
     return (time.perf_counter() - start) * 1e3, result
+
+
+def open_and_get(path: str) -> dict[str, torch.Tensor]:
+    """Brings each tensor by itself."""
+    with safe_open(path, framework="pt", device="cuda:0") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}
+
+
+def same_bytes(on_device: torch.Tensor, on_host: torch.Tensor) -> bool:
+    """Compares bytes, whatever numbers they are."""
+    return torch.equal(on_device.cpu().view(torch.uint8), on_host.view(torch.uint8))
 
 
 def main() -> int:
@@ -37,25 +52,23 @@ def main() -> int:
     torch.cuda.init()
     on_host = load_file(path)
 
-    figures: dict[str, list[float]] = {"torch_load_file_ms": [], "torch_safe_open_ms": [], "torch_copy_ms": []}
+    figures: dict[str, list[float]] = {
+        "torch_load_file_ms": [],
+        "torch_safe_open_ms": [],
+        "torch_copy_ms": [],
+    }
     for _ in range(rounds):
         torch.cuda.empty_cache()
-        took, tensors = milliseconds(lambda: load_file(path, device="cuda:0"))
+        took, loaded = timed(lambda: load_file(path, device="cuda:0"))
         figures["torch_load_file_ms"].append(took)
-        for name, tensor in tensors.items():
-            if not torch.equal(tensor.cpu().view(torch.uint8), on_host[name].view(torch.uint8)):
-                print(f"other bytes in {name}", file=sys.stderr)
-                return 1
-        del tensors
+        if wrong := [name for name in on_host if not same_bytes(loaded[name], on_host[name])]:
+            print(f"other bytes in {wrong[0]}", file=sys.stderr)
+            return 1
+        del loaded
         torch.cuda.empty_cache()
-
-        def open_and_get() -> dict[str, torch.Tensor]:
-            with safe_open(path, framework="pt", device="cuda:0") as file:
-                return {name: file.get_tensor(name) for name in file.keys()}
-
-        figures["torch_safe_open_ms"].append(milliseconds(open_and_get)[0])
+        figures["torch_safe_open_ms"].append(timed(lambda: open_and_get(path))[0])
         torch.cuda.empty_cache()
-        took, _ = milliseconds(lambda: {name: tensor.to("cuda:0") for name, tensor in on_host.items()})
+        took = timed(lambda: {name: tensor.to("cuda:0") for name, tensor in on_host.items()})[0]
         figures["torch_copy_ms"].append(took)
     print(json.dumps(figures))
     return 0
