@@ -26,6 +26,8 @@ constexpr mode_t kSocketMode = 0660;
 // The name under which the health service tells whether what is wanted is online.
 constexpr char kReadyService[] = "ready";
 
+std::string PinPath(const Config& config) { return config.directory + "/pinned.yaml"; }
+
 void LogDevices(const Store& store) {
   for (const auto& device : store.devices()) {
     const DeviceInfo& info = device->device_info();
@@ -64,12 +66,21 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   std::string boot_id = RandomHex(16);
   TENURE_ASSIGN_OR_RETURN(DaemonLock lock, DaemonLock::Take(config.directory, boot_id));
 
+  // Pins that cannot be read would be lost with the next one that is saved.
+  const Status pins = PinFile(PinPath(config)).Read().status();
+  if (HasReason(pins, Reason::kBackend)) return pins;
+
   if (config.devices.empty() && !machine.gpus.ok()) {
     spdlog::info("{}; the machine's own memory serves",
                  std::string(machine.gpus.status().message()));
   }
   auto clock = std::make_unique<const SteadyClock>();
   TENURE_ASSIGN_OR_RETURN(std::vector<DeviceOptions> devices, MakeDevices(plans, *clock));
+  for (const DeviceOptions& each : devices) {
+    if (each.device->stranded().has_value()) continue;
+    spdlog::warn("memory that clients keep after giving it back is not seen device={} backend={}",
+                 each.device->info().name, each.device->info().backend);
+  }
   std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock), std::move(clock),
                                             std::move(boot_id), std::move(roots),
                                             std::move(devices)));
@@ -88,7 +99,7 @@ Daemon::Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Cloc
       handles_(sessions_, *clock_),
       store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), *clock_,
              *files_, handles_),
-      wanted_(store_, config.directory + "/pinned.yaml", config.models),
+      wanted_(store_, PinPath(config), config.models),
       gate_(std::move(boot_id), sessions_, *clock_) {}
 
 Status Daemon::Serve() {

@@ -88,9 +88,11 @@ void AddPerArena(Families& out, const Snapshots& snapshots, const char* name, co
 }
 
 void AddLedger(Families& out, const Snapshots& snapshots) {
-  Family memory("tenure_memory_bytes",
-                "What an arena's capacity is used for; the states add up to it.",
-                MetricType::Gauge);
+  Family memory(
+      "tenure_memory_bytes",
+      "What an arena's capacity is used for; the states add up to it. Stranded: given up by the "
+      "daemon or an earlier one, and still mapped or kept open by somebody.",
+      MetricType::Gauge);
   for (const DeviceSnapshot& each : snapshots) {
     const Ledger& ledger = each.now.ledger;
     const std::pair<const char*, Bytes> states[] = {{"leased", ledger.leased},

@@ -73,13 +73,19 @@ Status ModelService::Load(grpc::ServerContext& context, const v1::LoadModelReque
   if (!place.has_value()) return RefuseAdmission(loads_, "loads at a time");
   if (request.validate_only()) return Inspect(load, response);
 
+  const Status pinned = wanted_.OnLoading(load);
+  if (!pinned.ok()) {
+    NoteFailure(load, pinned);
+    return pinned;
+  }
   StatusOr<LoadResult> result = store_.Load(load, gate_.LimitsOf(context, kMaxLoadCall));
   if (!result.ok()) {
+    wanted_.OnLoadFailed(load);
     NoteFailure(load, result.status());
     return result.status();
   }
   LogLoaded(load, *result);
-  wanted_.OnLoaded(result->model);
+  wanted_.OnLoaded(load, result->model);
   // A call with a request id may be repeated, and is withdrawn by that id: its lease is not ours to
   // end.
   if (load.request_id.empty() && result->lease.has_value() && context.IsCancelled()) {

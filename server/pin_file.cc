@@ -1,10 +1,9 @@
 #include "server/pin_file.h"
 
+#include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <unistd.h>
 #include <yaml-cpp/yaml.h>
@@ -68,23 +67,32 @@ Status SyncDirectory(const std::string& directory) {
 }  // namespace
 
 StatusOr<std::vector<WantedModel>> PinFile::Read() const {
-  std::error_code error;
-  if (!std::filesystem::exists(path_, error)) return std::vector<WantedModel>();
-  std::ifstream in(path_);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in.good() || !text.good()) {
-    return Error(Reason::kInvalidRequest, "cannot read the file of pinned models: " + path_);
+  const UniqueFd file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid() && errno == ENOENT) return std::vector<WantedModel>();
+  if (!file.valid()) return Failed("cannot read the file of pinned models", path_);
+  std::string text;
+  std::array<char, 4096> piece{};
+  while (true) {
+    const ssize_t size = ::read(file.get(), piece.data(), piece.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return Failed("cannot read the file of pinned models", path_);
+    if (size == 0) return ParseModels(text, path_);
+    text.append(piece.data(), static_cast<size_t>(size));
   }
-  return ParseModels(text.str(), path_);
 }
 
 Status PinFile::Write(const std::vector<WantedModel>& models) {
   const std::string text = TextOf(models);
   if (text == written_) return absl::OkStatus();
   const std::string next = path_ + ".next";
-  TENURE_RETURN_IF_ERROR(WriteThrough(next, text));
-  if (::rename(next.c_str(), path_.c_str()) != 0) return Failed("cannot replace", path_);
+  Status replaced = WriteThrough(next, text);
+  if (replaced.ok() && ::rename(next.c_str(), path_.c_str()) != 0) {
+    replaced = Failed("cannot replace", path_);
+  }
+  if (!replaced.ok()) {
+    ::unlink(next.c_str());  // else it would keep what little room there is
+    return replaced;
+  }
   TENURE_RETURN_IF_ERROR(SyncDirectory(std::filesystem::path(path_).parent_path()));
   written_ = text;
   return absl::OkStatus();

@@ -15,9 +15,11 @@ class PinFile {
  public:
   explicit PinFile(std::string path) : path_(std::move(path)) {}
 
-  // Empty if there is no file. INVALID_REQUEST, naming the fault, for one that nobody wrote so.
+  // Empty if there is no file. BACKEND, naming the cause, for one that cannot be read;
+  // INVALID_REQUEST, naming the fault, for one that nobody wrote so.
   StatusOr<std::vector<WantedModel>> Read() const;
-  // BACKEND, naming the cause. Does nothing if that is what was written last.
+  // BACKEND, naming the cause; the file is as it was then. Does nothing if that is what was written
+  // last.
   Status Write(const std::vector<WantedModel>& models);
 
   const std::string& path() const { return path_; }

@@ -74,6 +74,18 @@ void WantedModels::Stop() {
     changed_.NotifyAll();
   }
   if (thread_.joinable()) thread_.join();
+  bool saved = false;
+  {
+    const MutexLock lock(mutex_);
+    saved = save_error_.ok();
+  }
+  if (!saved) SavePinsSoon();
+}
+
+bool WantedModels::AwaitWork() {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && pending_.empty() && save_error_.ok()) changed_.Wait(mutex_);
+  return !stopping_;
 }
 
 void WantedModels::Start(std::function<void()> on_ready) {
@@ -86,13 +98,15 @@ void WantedModels::Start(std::function<void()> on_ready) {
 }
 
 void WantedModels::Run() {
-  for (int pause = 0; !stopping_; ++pause) {
+  for (int pause = 0; AwaitWork(); ++pause) {
     std::vector<Pending> pending;
+    bool saved = false;
     {
       const MutexLock lock(mutex_);
       pending = pending_;
+      saved = save_error_.ok();
     }
-    if (pending.empty()) return;
+    if (!saved) SavePinsSoon();
     for (const Pending& each : pending) {
       if (MayHelp(each, pause % kPausesPerLook == 0)) Try(each.model);
     }
@@ -155,12 +169,49 @@ void WantedModels::Finish(const WantedModel& model, const Status& result) {
   }
   if (result.ok()) {
     spdlog::info("wanted model is online name={} path={}", model.name, model.path);
-    SavePins();
+    SavePinsSoon();
   }
   TellIfReady();
 }
 
-void WantedModels::OnLoaded(const ModelView& model) {
+WantedModel WantedModels::PinFor(const LoadRequest& load) const {
+  const bool only_one = store_.devices().size() == 1;
+  return {.name = load.name,
+          .path = load.path,
+          .device = only_one ? store_.devices().front()->device_info().name : load.device,
+          .pin = true,
+          .retain_ttl = load.retain_ttl};
+}
+
+Status WantedModels::OnLoading(const LoadRequest& load) {
+  if (!load.pin || Configured(load.name, load.device)) return absl::OkStatus();
+  const WantedModel pin = PinFor(load);
+  {
+    const MutexLock lock(mutex_);
+    loading_.push_back(pin);
+    if (std::find(saved_.begin(), saved_.end(), pin) != saved_.end()) return absl::OkStatus();
+  }
+  // The load itself says why it cannot be.
+  if (!store_.Inspect(load).ok()) return absl::OkStatus();
+  Status saved = SavePins();
+  if (!saved.ok()) EndLoad(load);
+  return saved;
+}
+
+void WantedModels::EndLoad(const LoadRequest& load) {
+  if (!load.pin) return;
+  const MutexLock lock(mutex_);
+  const auto found = std::find(loading_.begin(), loading_.end(), PinFor(load));
+  if (found != loading_.end()) loading_.erase(found);
+}
+
+void WantedModels::OnLoadFailed(const LoadRequest& load) {
+  EndLoad(load);
+  if (load.pin) SavePinsSoon();
+}
+
+void WantedModels::OnLoaded(const LoadRequest& load, const ModelView& model) {
+  EndLoad(load);
   Settle(model.name, model.device);
   if (Configured(model.name, model.device)) return;
   {
@@ -171,12 +222,12 @@ void WantedModels::OnLoaded(const ModelView& model) {
     });
     if (saved == model.pinned) return;
   }
-  SavePins();
+  SavePinsSoon();
 }
 
 void WantedModels::OnUnloaded(const std::string& name, const std::string& device) {
   Settle(name, device);
-  SavePins();
+  SavePinsSoon();
 }
 
 void WantedModels::Settle(const std::string& name, const std::string& device) {
@@ -212,8 +263,9 @@ bool WantedModels::Configured(const std::string& name, const std::string& device
                      [&](const WantedModel& each) { return Means(each, name, device); });
 }
 
-// What is pinned is what the store says, and what the last daemon left and is not back yet.
-void WantedModels::SavePins() {
+// What is pinned is what the store says, what the last daemon left and is not back yet, and what is
+// being loaded, which takes the place of another model of its name.
+Status WantedModels::SavePins() {
   const MutexLock saving(saving_);
   std::vector<WantedModel> pinned;
   for (const ModelView& model : store_.Models()) {
@@ -226,14 +278,29 @@ void WantedModels::SavePins() {
       const WantedModel& model = pending.model;
       if (model.pin && !Configured(model.name, model.device)) pinned.push_back(model);
     }
+    for (const WantedModel& model : loading_) {
+      std::erase_if(pinned,
+                    [&](const WantedModel& each) { return Means(each, model.name, model.device); });
+      pinned.push_back(model);
+    }
   }
-  const Status written = pins_.Write(pinned);
-  if (!written.ok()) {
-    spdlog::error("pinned models are not saved: {}", std::string(written.message()));
-    return;
-  }
+  TENURE_RETURN_IF_ERROR(pins_.Write(pinned));
   const MutexLock lock(mutex_);
   saved_ = std::move(pinned);
+  if (!save_error_.ok()) spdlog::info("pinned models are saved again path={}", pins_.path());
+  save_error_ = absl::OkStatus();
+  return absl::OkStatus();
+}
+
+void WantedModels::SavePinsSoon() {
+  const Status saved = SavePins();
+  if (saved.ok()) return;
+  const MutexLock lock(mutex_);
+  if (save_error_ != saved) {
+    spdlog::error("pinned models are not saved: {}", std::string(saved.message()));
+  }
+  save_error_ = saved;
+  changed_.NotifyAll();
 }
 
 }  // namespace tenure

@@ -19,8 +19,7 @@ namespace tenure {
 // The models that are to be online without being asked for: those of the configuration, and those
 // that were pinned when the last daemon in the directory ended. Brings each online once, as room
 // appears, on a thread of its own. Keeps the file that tells the next daemon what is pinned beside
-// what is configured.
-// Thread-safe.
+// what is configured; what could not be written is tried again until it can. Thread-safe.
 class WantedModels {
  public:
   // Reads the file at `pin_path`. Of a name that is both configured and in the file, what is
@@ -33,9 +32,15 @@ class WantedModels {
   // Tries nothing any more, and calls nobody. Waits for the load under way, which is told to end.
   void Stop();
 
-  // A caller has loaded the model, or unloaded `name` on `device` (empty: any): that is what is
-  // wanted now.
-  void OnLoaded(const ModelView& model);
+  // A caller is about to load what `load` says: one that is to be pinned is in the file from here
+  // on. BACKEND, naming the file and the cause, if that cannot be written; then it is not to be
+  // loaded.
+  Status OnLoading(const LoadRequest& load);
+  // Ends what OnLoading began: the model could not be loaded, or it was, which is what is wanted of
+  // its name now.
+  void OnLoadFailed(const LoadRequest& load);
+  void OnLoaded(const LoadRequest& load, const ModelView& model);
+  // A caller has unloaded `name` on `device` (empty: any).
   void OnUnloaded(const std::string& name, const std::string& device);
 
   struct Pending {
@@ -53,6 +58,8 @@ class WantedModels {
 
  private:
   void Run();
+  // Waits for something to do; false once there is to be nothing any more.
+  bool AwaitWork();
   // Whether trying again could end otherwise than the last time. `look`: it is time to look at the
   // files again.
   bool MayHelp(const Pending& pending, bool look) const;
@@ -62,7 +69,12 @@ class WantedModels {
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellIfReady();
   bool Configured(const std::string& name, const std::string& device) const;
-  void SavePins();
+  // What the file is to say of a load that is to be pinned.
+  WantedModel PinFor(const LoadRequest& load) const;
+  void EndLoad(const LoadRequest& load);
+  Status SavePins();
+  // As SavePins; what fails is tried again.
+  void SavePinsSoon();
   std::vector<Pending>::iterator FindPending(const WantedModel& model)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -75,8 +87,10 @@ class WantedModels {
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Pending> pending_ ABSL_GUARDED_BY(mutex_);
-  size_t online_ ABSL_GUARDED_BY(mutex_) = 0;               // brought online here
-  std::vector<WantedModel> saved_ ABSL_GUARDED_BY(mutex_);  // what the file says
+  size_t online_ ABSL_GUARDED_BY(mutex_) = 0;                 // brought online here
+  std::vector<WantedModel> loading_ ABSL_GUARDED_BY(mutex_);  // to be pinned, by callers
+  std::vector<WantedModel> saved_ ABSL_GUARDED_BY(mutex_);    // what the file says
+  Status save_error_ ABSL_GUARDED_BY(mutex_);  // of the last SavePinsSoon that is not made good yet
   std::function<void()> on_ready_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> stopping_ = false;
 

@@ -37,7 +37,7 @@ void PrintLedger(const client::ArenaLedger& ledger) {
       {"retained", ledger.retained, "offline regions kept for a while"},
       {"quarantined", ledger.quarantined, "readable by a session that did not answer for it"},
       {"padding", ledger.padding, "what alignment and granule cost"},
-      {"stranded", ledger.stranded, "from before the start, still mapped by somebody"},
+      {"stranded", ledger.stranded, "given up, still pinned by somebody"},
       {"free", ledger.free, "cached + unbacked"},
       {"cached", ledger.cached, "held from the backend, nobody's"},
       {"unbacked", ledger.unbacked, "not asked for yet"},

@@ -31,7 +31,9 @@ struct Ledger {
   Bytes padding;
   Bytes cached;    // held from the backend, nobody's
   Bytes unbacked;  // not asked for yet
-  Bytes stranded;  // given out before the daemon's start, and still mapped by somebody
+  // Nobody's, and still pinned by somebody: given out before the daemon's start, or given back to
+  // the backend since.
+  Bytes stranded;
   Bytes reserved;  // held from the backend
   Bytes lost;      // was capacity before the Device was lost
   // The largest request that would succeed now without reclaim.

@@ -20,7 +20,8 @@ std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule);
 // The budget of the weights arena and the Segments that nobody uses: bytes are claimed here before
 // memory exists, and Segments come back here before they go back to the backend. A Segment is
 // either cached here, leaving (on its way back to the backend), or with whoever claimed it. What
-// survivors of an earlier daemon still map is stranded: no memory is asked for in its place.
+// survivors of an earlier daemon still map, and what somebody still pins of Segments that were
+// destroyed, is stranded: no memory is asked for in its place.
 //
 //   capacity = claimed + cached + leaving + stranded + unbacked
 //
@@ -33,7 +34,8 @@ class WeightsArena {
 
   // Room for one Region. The caller destroys `evicted` first, reports `spare` bytes of it with Left
   // and the others with Destroyed, then creates a Segment for each empty slot and reports it with
-  // Created; or gives everything back with Return.
+  // Created; or gives everything back with Return, as it must if the arena is overdrawn once it is
+  // known what of `evicted` is pinned.
   struct Claim {
     struct Slot {
       Bytes size;
@@ -68,15 +70,21 @@ class WeightsArena {
   // What survivors say that they map, in all. Counts as far as there is room for it beside what is
   // claimed here.
   void SetSurviving(Bytes size) { surviving_ = size; }
+  // What is pinned of the Segments that were destroyed, in all.
+  void SetPinned(Bytes size) { pinned_ = size; }
 
   Bytes capacity() const { return capacity_; }
   Bytes claimed() const { return claimed_; }
   Bytes cached() const { return cached_; }
   Bytes leaving() const { return leaving_; }
-  Bytes stranded() const { return std::min(surviving_, capacity_ - claimed_ - cached_ - leaving_); }
+  Bytes stranded() const {
+    return std::min(surviving_ + pinned_, capacity_ - claimed_ - cached_ - leaving_);
+  }
   Bytes unbacked() const { return capacity_ - claimed_ - cached_ - leaving_ - stranded(); }
   // What could be claimed at once.
   Bytes available() const { return cached_ + unbacked(); }
+  // True if there is no room for all that is claimed here beside what is pinned.
+  bool overdrawn() const { return claimed_ + cached_ + leaving_ + pinned_ > capacity_; }
   // Held from the backend, by whomever.
   Bytes reserved() const { return reserved_; }
 
@@ -97,6 +105,7 @@ class WeightsArena {
   Bytes leaving_;
   Bytes reserved_;
   Bytes surviving_;
+  Bytes pinned_;
   // By size; within a size the one cached last is at the back, and is taken first.
   std::map<Bytes, std::deque<CachedSegment>> cache_;
 };

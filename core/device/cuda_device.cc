@@ -63,6 +63,7 @@ class CudaDevice final : public Device {
 
   BackendCounters counters() const override { return tally_.Read(); }
   Bytes foreign() const override { return Bytes(foreign_); }
+  std::optional<Bytes> stranded() const override { return std::nullopt; }
   Status Look() override { return gpu_->Look(); }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,6 +25,8 @@ struct DeviceInfo {
 
 // How often the backend was asked, since start. All counters are monotonic:
 //   segments alive = segments_created - segments_destroyed, likewise bytes.
+//
+// Destroyed is what the daemon gave back, whether or not somebody else still pins it.
 struct BackendCounters {
   uint64_t segments_created = 0;
   uint64_t segments_destroyed = 0;
@@ -59,8 +62,14 @@ class Device {
   // Of the total, what others use, as the backend last said; zero where it does not tell.
   virtual Bytes foreign() const = 0;
 
-  // OK while the Device serves; DEVICE_LOST, with the cause, once it does not and never will: what
-  // was in its memory is gone. Does not wait for the Device.
+  // Bytes of destroyed Segments that somebody outside still pins, with an fd or a map: no memory is
+  // there in their place. Counts a Segment before its destructor returns. Cheap. nullopt where the
+  // backend cannot tell.
+  virtual std::optional<Bytes> stranded() const = 0;
+
+  // Looks anew whether the Device serves, and which of the stranded bytes are gone by now. OK while
+  // it serves; DEVICE_LOST, with the cause, once it does not and never will: what was in its memory
+  // is gone. Does not wait for the Device.
   virtual Status Look() = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <limits.h>
@@ -15,12 +16,21 @@
 
 #include "core/base/check.h"
 #include "core/base/digest.h"
+#include "core/base/mutex.h"
 #include "core/device/host_memory.h"
 #include "core/device/host_segment.h"
 #include "core/device/huge_pages.h"
+#include "core/device/pin_watch.h"
+#include "core/device/segment_tally.h"
 
 namespace tenure {
 namespace {
+
+// What the daemon leaves for itself beside its Segments: under a memory limit the kernel kills it
+// for any page that is not to be had. Of that, to map a Segment takes 8 bytes for each 4 KiB that
+// are touched.
+constexpr Bytes kHeadroom = MiB(16);
+constexpr uint64_t kBytesPerMapByte = 512;
 
 // Huge pages or not, so that the sizes of Segments do not depend on it.
 constexpr Bytes kGranule = kHugePage;
@@ -87,37 +97,73 @@ class HostDevice final : public Device {
 
   BackendCounters counters() const override { return tally_.Read(); }
   Bytes foreign() const override { return {}; }
-  Status Look() override { return absl::OkStatus(); }
+  std::optional<Bytes> stranded() const override {
+    if (!pins_.works()) return std::nullopt;
+    return pins_.pinned();
+  }
+  Status Look() override {
+    pins_.Look();
+    return absl::OkStatus();
+  }
 
  private:
   StatusOr<Segment> Create(Bytes size) {
     if (huge_pages_ != HugePages::kOff) {
-      auto backing = MakeHostSegment(size, /*huge=*/true, tally_);
+      auto backing = MakeHostSegment(size, /*huge=*/true, tally_, pins_);
       if (backing.ok()) return Segment(*std::move(backing));
       if (huge_pages_ == HugePages::kRequire) return backing.status();
     }
-    TENURE_RETURN_IF_ERROR(CheckAvailable(size));
-    TENURE_ASSIGN_OR_RETURN(auto backing, MakeHostSegment(size, /*huge=*/false, tally_));
-    return Segment(std::move(backing));
+    TENURE_RETURN_IF_ERROR(Announce(size));
+    StatusOr<std::unique_ptr<Segment::Backing>> backing =
+        MakeHostSegment(size, /*huge=*/false, tally_, pins_);
+    const MutexLock lock(mutex_);
+    announced_ -= size;
+    settled_.NotifyAll();
+    if (!backing.ok()) return backing.status();
+    return Segment(*std::move(backing));
   }
 
   // A memfd knows no limit of its own: asked for more than there is, the kernel goes on until it
-  // kills somebody. Where nobody can tell what there is, the kernel decides.
-  Status CheckAvailable(Bytes size) const {
-    const StatusOr<Bytes> available = memory_.Available();
-    if (!available.ok() || size <= *available) return absl::OkStatus();
+  // kills somebody. Where nobody can tell what there is, the kernel decides. What other threads are
+  // about to take is not there any more; how much of it they have taken is only known once they are
+  // done, so a Segment that would not fit beside it waits for them.
+  Status Announce(Bytes size) {
+    const MutexLock lock(mutex_);
+    while (true) {
+      const StatusOr<Bytes> available = memory_.Available();
+      const Bytes left = SaturatingSub(available.value_or(Bytes(UINT64_MAX)), Headroom());
+      if (size <= SaturatingSub(left, announced_)) break;
+      if (announced_.zero()) return Unavailable(size, left);
+      settled_.Wait(mutex_);
+    }
+    announced_ += size;
+    return absl::OkStatus();
+  }
+
+  Bytes Headroom() const {
+    const BackendCounters counters = tally_.Read();
+    const Bytes alive = counters.bytes_created - counters.bytes_destroyed;
+    return kHeadroom + Bytes(alive.count() / kBytesPerMapByte);
+  }
+
+  Status Unavailable(Bytes size, Bytes left) const {
     return Error(Reason::kBackend,
                  absl::StrCat("cannot create a segment on ", info_.name, ": needs ",
-                              FormatBytes(size), ", available ", FormatBytes(*available)),
+                              FormatBytes(size), ", available ", FormatBytes(left)),
                  {{"device", info_.name},
                   {"bytes", absl::StrCat(size.count())},
-                  {"available_bytes", absl::StrCat(available->count())}});
+                  {"available_bytes", absl::StrCat(left.count())}});
   }
 
   const DeviceInfo info_;
   const HugePages huge_pages_;
   const HostMemory memory_;
-  HostTally tally_;
+  SegmentTally tally_;
+  PinWatch pins_;
+
+  Mutex mutex_;
+  CondVar settled_;                          // a Segment that was announced exists, or never will
+  Bytes announced_ ABSL_GUARDED_BY(mutex_);  // of Segments that are being created
 };
 
 }  // namespace

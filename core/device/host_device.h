@@ -21,7 +21,8 @@ struct HostDeviceOptions {
 // The machine's own memory as a Device. A Segment is one memfd, allocated with fallocate, mapped by
 // the daemon and then sealed in one call against shrinking, growing, new writable maps, and further
 // seals: whoever gets the fd can read and nothing else. No Segment is created beyond what
-// AvailableHostMemory says, since the kernel would kill somebody before it refused.
+// AvailableHostMemory says, less a little that the process itself may come to need, since the
+// kernel would kill somebody before it refused.
 //
 // BACKEND, naming the pool, if huge pages are required and none can be used: the probe runs in a
 // child process, because under a memory limit the first touch is a SIGBUS and not an error.

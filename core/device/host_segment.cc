@@ -1,6 +1,7 @@
 #include "core/device/host_segment.h"
 
 #include <absl/strings/str_cat.h>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
@@ -109,12 +110,16 @@ StatusOr<Mapping> Map(int fd, Bytes size) {
 
 class HostBacking final : public Segment::Backing {
  public:
-  HostBacking(UniqueFd fd, Mapping mapping, HostTally& tally)
-      : tally_(tally), fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+  HostBacking(UniqueFd fd, Mapping mapping, SegmentTally& tally, PinWatch& pins)
+      : tally_(tally), pins_(pins), fd_(std::move(fd)), mapping_(std::move(mapping)) {}
   ~HostBacking() override {
     const Bytes given_back = size();
     mapping_.Unmap();
-    fd_.Reset();
+    if (exported_ && pins_.works()) {
+      pins_.LetGo(std::move(fd_), given_back);
+    } else {
+      fd_.Reset();
+    }
     tally_.Destroyed(given_back);
   }
 
@@ -128,52 +133,30 @@ class HostBacking final : public Segment::Backing {
       return Error(Reason::kBackend, absl::StrCat("cannot export a segment: dup: ", cause),
                    {{"call", "dup"}, {"cause", cause}});
     }
+    exported_ = true;
     tally_.Exported();
     return copy;
   }
 
  private:
-  HostTally& tally_;
+  SegmentTally& tally_;
+  PinWatch& pins_;
+  mutable std::atomic<bool> exported_ = false;
   UniqueFd fd_;
   Mapping mapping_;
 };
 
 }  // namespace
 
-void HostTally::Created(Bytes size, bool huge) {
-  ++segments_created_;
-  bytes_created_ += size.count();
-  if (huge) ++huge_segments_created_;
-}
-
-void HostTally::Destroyed(Bytes size) {
-  ++segments_destroyed_;
-  bytes_destroyed_ += size.count();
-}
-
-void HostTally::Exported() { ++exports_; }
-
-BackendCounters HostTally::Read() const {
-  // What was destroyed is read first: whatever it counts, the creations read afterwards count too.
-  BackendCounters counters;
-  counters.segments_destroyed = segments_destroyed_;
-  counters.bytes_destroyed = Bytes(bytes_destroyed_);
-  counters.huge_segments_created = huge_segments_created_;
-  counters.segments_created = segments_created_;
-  counters.bytes_created = Bytes(bytes_created_);
-  counters.exports = exports_;
-  return counters;
-}
-
 StatusOr<std::unique_ptr<Segment::Backing>> MakeHostSegment(Bytes size, bool huge,
-                                                            HostTally& tally) {
+                                                            SegmentTally& tally, PinWatch& pins) {
   UniqueFd fd = CreateMemfd(huge);
   if (!fd.valid()) return CallFailed("memfd_create", size, errno);
   TENURE_RETURN_IF_ERROR(Allocate(fd.get(), size));
   TENURE_ASSIGN_OR_RETURN(Mapping mapping, Map(fd.get(), size));
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return CallFailed("F_ADD_SEALS", size, errno);
   tally.Created(size, huge);
-  return std::make_unique<HostBacking>(std::move(fd), std::move(mapping), tally);
+  return std::make_unique<HostBacking>(std::move(fd), std::move(mapping), tally, pins);
 }
 
 }  // namespace tenure

@@ -76,6 +76,8 @@ void DeviceStore::SumSurviving(SessionId session, Bytes size) {
   Changed();
 }
 
+void DeviceStore::CountPinned() { arena_.SetPinned(device_.stranded().value_or(Bytes(0))); }
+
 void DeviceStore::Changed() {
   changes_.fetch_add(1, std::memory_order_release);
   changed_.NotifyAll();
@@ -120,6 +122,10 @@ void DeviceStore::Tick() {
   {
     const MutexLock lock(mutex_);
     if (!served.ok() && lost_.ok()) Lose(served, outbox);
+    const Bytes stranded = arena_.stranded();
+    CountPinned();
+    if (arena_.stranded() != stranded) Changed();
+
     const std::vector<Lease> expired = leases_.Expire(now);
     counters_.leases_expired += expired.size();
     for (const Lease& lease : expired) {
@@ -167,6 +173,7 @@ void DeviceStore::RunDestroyer() {
       batch.clear();
       lock.Lock();
       arena_.Left(destroyed);
+      CountPinned();
     }
     Changed();
   }

@@ -175,6 +175,9 @@ class DeviceStore {
   void Reclaim(RegionId region, ReclaimCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendRecalls(RegionId region, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SumSurviving(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes over what the Device says; with every end of a destruction, so that no byte is free
+  // meanwhile.
+  void CountPinned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
 
@@ -198,6 +201,9 @@ class DeviceStore {
   std::shared_ptr<LoadJob> TakeJob() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunJob(LoadJob& job);
   Status Place(LoadJob& job, Placement& placement, LoadResult& result);
+  // Destroys what the claim evicted. False if some of that is pinned and the claim has no room
+  // beside it: nothing of the placement is left then.
+  bool Vacate(LoadJob& job, Placement& placement);
   Status FillIn(LoadJob& job, Placement& placement, LoadResult& result);
   Status Create(Placement& placement, LoadResult& result);
   void Publish(LoadJob& job, const Placement& placement, LoadResult& result)

@@ -55,6 +55,7 @@ bool DeviceStore::IdleTooLong(const Region& region) const {
 StatusOr<WeightsArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& result) {
   const Bytes total = job.model.layout->total();
   const Bytes need = arena_.RegionBytes(total);
+  bool looked = false;
   while (true) {
     if (job.abandoned.has_value()) return *job.abandoned;
     if (std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(total))
@@ -64,7 +65,16 @@ StatusOr<WeightsArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& re
     if (lacking > BytesToCome()) {
       const std::optional<std::vector<VictimCandidate>> victims =
           ChooseVictims(Candidates(), lacking - BytesToCome());
-      if (!victims.has_value()) return RefuseRoom(need);
+      if (!victims.has_value()) {
+        if (looked || arena_.stranded().zero()) return RefuseRoom(need);
+        // Whoever pinned memory may have ended since the last look.
+        looked = true;
+        mutex_.Unlock();
+        (void)device_.Look();
+        mutex_.Lock();
+        CountPinned();
+        continue;
+      }
       Outbox outbox(events_);
       if (!RecallVictims(*victims, outbox)) {
         ReclaimVictims(*victims, result);
@@ -161,6 +171,11 @@ Status DeviceStore::RefuseRoom(Bytes need) const {
     absl::StrAppend(&message, "; unloading would help: ", absl::StrJoin(idle_models, ", "));
   } else if (!holders.empty()) {
     absl::StrAppend(&message, "; it fits once the holders are done and their models are unloaded");
+  }
+  if (!ledger.stranded.zero()) {
+    absl::StrAppend(&message,
+                    "; stranded bytes are free once whoever has maps or file descriptors of them"
+                    " lets go or ends");
   }
   ErrorValues values = {{"device", device_.info().name},
                         {"needed_bytes", absl::StrCat(need.count())},

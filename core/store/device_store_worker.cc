@@ -49,7 +49,10 @@ std::shared_ptr<LoadJob> DeviceStore::TakeJob() {
 void DeviceStore::RunJob(LoadJob& job) {
   LoadResult result;
   Placement placement;
-  Status status = Place(job, placement, result);
+  Status status;
+  do {
+    status = Place(job, placement, result);
+  } while (status.ok() && !Vacate(job, placement));
   if (status.ok()) status = FillIn(job, placement, result);
   job.CloseFiles();
 
@@ -64,6 +67,7 @@ void DeviceStore::RunJob(LoadJob& job) {
     created.clear();
     lock.Lock();
     arena_.Left(size);
+    CountPinned();
     Fail(job, placement, result, status);
   }
   std::erase_if(jobs_, [&](const auto& other) { return other.get() == &job; });
@@ -101,6 +105,31 @@ Status DeviceStore::Place(LoadJob& job, Placement& placement, LoadResult& result
   return absl::OkStatus();
 }
 
+bool DeviceStore::Vacate(LoadJob& job, Placement& placement) {
+  WeightsArena::Claim& claim = placement.claim;
+  if (claim.evicted.empty()) return true;
+  const Bytes evicted = SizeOf(claim.evicted);
+  claim.evicted.clear();
+  const MutexLock lock(mutex_);
+  arena_.Destroyed(evicted - claim.spare);
+  arena_.Left(claim.spare);
+  CountPinned();
+  Changed();
+  if (!arena_.overdrawn()) return true;
+
+  std::vector<Segment> cached;
+  for (WeightsArena::Claim::Slot& slot : claim.slots) {
+    if (slot.segment.has_value()) cached.push_back(*std::move(slot.segment));
+  }
+  const Bytes never_created = claim.bytes - SizeOf(cached);
+  arena_.Return(std::move(cached), never_created, clock_.Now());
+  regions_.Transition(placement.region, RegionEvent::kAbandon);
+  models_.Erase(placement.region);
+  job.region = {};
+  placement = {};
+  return false;
+}
+
 Status DeviceStore::FillIn(LoadJob& job, Placement& placement, LoadResult& result) {
   if (!placement.adopted) TENURE_RETURN_IF_ERROR(Create(placement, result));
   LoadPhases& phases = result.phases;
@@ -126,14 +155,6 @@ Status DeviceStore::FillIn(LoadJob& job, Placement& placement, LoadResult& resul
 
 Status DeviceStore::Create(Placement& placement, LoadResult& result) {
   WeightsArena::Claim& claim = placement.claim;
-  if (!claim.evicted.empty()) {
-    const Bytes evicted = SizeOf(claim.evicted);
-    claim.evicted.clear();
-    const MutexLock lock(mutex_);
-    arena_.Destroyed(evicted - claim.spare);
-    arena_.Left(claim.spare);
-    Changed();
-  }
   for (const WeightsArena::Claim::Slot& slot : claim.slots) {
     ++(slot.segment.has_value() ? result.segments_reused : result.segments_created);
   }

@@ -12,6 +12,7 @@
 #include "tests/client/program.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -46,7 +47,7 @@ TEST_F(CliTest, LoadsShowsAndUnloadsAModel) {
   const ModelFile file = WriteModel(daemon_, "a", 8);
   const Outcome load = Run({"load", "team/a", "models/a.safetensors", "--pin"});
   EXPECT_EQ(load.code, 0) << load.err;
-  EXPECT_THAT(load.out, HasSubstr("team/a@1 on host:0: fresh, 8"));
+  EXPECT_THAT(load.out, HasSubstr("team/a@1 on " + TestDeviceName() + ": fresh, 8"));
   EXPECT_THAT(load.out, HasSubstr(" created, 0 reused\n"));
 
   const Outcome models = Run({"models"});

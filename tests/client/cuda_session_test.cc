@@ -78,6 +78,12 @@ class CudaSessionTest : public ::testing::Test {
     session_->Drop(*first_);
     return base;
   }
+  // The driver has been called for the first share, which the daemon wants back.
+  void RecallUntilCalled(const char* entry) {
+    const uint64_t before = machine_.CallsOf(entry);
+    peer_->Recall(1);
+    EXPECT_TRUE(Eventually([&] { return machine_.CallsOf(entry) > before; }));
+  }
   bool HeardEventually(const std::string& what) {
     return Eventually([&] {
       const std::vector<std::string> heard = peer_->Heard();
@@ -122,6 +128,7 @@ TEST_F(CudaSessionTest, ALeaseIsMappedAndComesBackAtItsAddress) {
   ASSERT_TRUE((*again)->CopyToHost(4 * kMiB - 1, bytes).ok());
   EXPECT_EQ(static_cast<char>(bytes[0]), 'a');
   EXPECT_EQ(static_cast<char>(bytes[1]), 'b');
+  EXPECT_TRUE(HeardEventually("ack 1 2"));
   EXPECT_THAT(peer_->Heard(), ElementsAre("fetch 1 0", "ack 1 1", "fetch 1 1", "ack 1 2"));
   session_->Drop(*second_);
 }
@@ -140,9 +147,10 @@ TEST_F(CudaSessionTest, ARecallIsAnsweredOnceTheDriverHasUnmapped) {
 TEST_F(CudaSessionTest, ARegionIsFetchedAgainAfterItsOldMappingWasTold) {
   MapAndDrop();
   machine_.Delay("cuMemUnmap", milliseconds(200), {});
-  peer_->Recall(1);
+  RecallUntilCalled("cuMemUnmap");
   const absl::StatusOr<const Mapping*> again = Hold(second_);
   ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(HeardEventually("ack 2 2"));
   EXPECT_THAT(peer_->Heard(),
               ElementsAre("fetch 1 0", "ack 1 1", "fetch 1 1", "ack 1 2", "unmapped 1", "fetch 2 0",
                           "ack 2 1", "fetch 2 1", "ack 2 2"));
@@ -171,6 +179,15 @@ TEST_F(CudaSessionTest, ADriverThatHangsWhileMappingKeepsNobodyElse) {
   EXPECT_TRUE(Eventually([&] { return session_->mapped_region_count() == 2; }));
 }
 
+TEST_F(CudaSessionTest, ADriverThatHangsWhileItStartsKeepsNobodyElse) {
+  const std::string hung = machine_.Hang("cuInit");
+  EXPECT_EQ(Hold(first_, milliseconds(200)).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(HeartbeatsGoOn());
+  const std::shared_ptr<HeldLease> other = HostLease();
+  EXPECT_TRUE(Hold(other).ok());
+  session_->Drop(*other);
+}
+
 TEST_F(CudaSessionTest, ADeviceThatIsNotHereIsRefusedBeforeAnythingIsFetched) {
   const auto lease = Lease(1, UuidOf(kTinyGpu + 1));
   EXPECT_EQ(ErrorReason(Hold(lease).status()), "CUDA_DEVICE_NOT_FOUND");
@@ -193,8 +210,7 @@ TEST_F(CudaSessionTest, AMappingThatFailsHalfWayIsUndoneAndTold) {
 TEST_F(CudaSessionTest, WhatCannotBeUnmappedIsNeverToldAndWhoAsksAgainHearsWhy) {
   MapAndDrop();
   machine_.Fail("cuMemUnmap", CUDA_ERROR_LAUNCH_FAILED);
-  peer_->Recall(1);
-  EXPECT_TRUE(Eventually([&] { return machine_.CallsOf("cuMemUnmap", getpid()) > 0; }));
+  RecallUntilCalled("cuMemUnmap");
   const absl::StatusOr<const Mapping*> again = Hold(second_);
   EXPECT_EQ(ErrorReason(again.status()), "CUDA_FAILED");
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("unmapping"));

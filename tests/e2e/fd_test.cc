@@ -1,6 +1,7 @@
 // File descriptors: what clients keep of them, and a daemon that runs out of them.
 
 #include <chrono>
+#include <functional>
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/mman.h>
@@ -8,10 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/unique_fd.h"
+#include "core/base/units.h"
 #include "tenure/client.h"
 #include "tests/client/eventually.h"
 #include "tests/e2e/models.h"
+#include "tests/e2e/rogue_client.h"
 #include "tests/e2e/scrape.h"
 #include "tests/e2e/tenured.h"
 #include "tests/e2e/traces.h"
@@ -27,6 +31,8 @@ constexpr int kRounds = 2000;
 #endif
 constexpr rlim_t kFewFds = 64;
 constexpr int kMoreThanFit = 80;
+// Guards against a hang: ten times what is promised.
+constexpr auto kSoon = std::chrono::seconds(10);
 
 // Field case 17.
 TEST(FdTest, LeasingAndReleasingForLongTakesNoFds) {
@@ -51,8 +57,7 @@ TEST(FdTest, LeasingAndReleasingForLongTakesNoFds) {
 }
 
 // Field case 17. Whoever says "unmapped" and keeps fds all the same goes on reading its own memory:
-// the daemon gives that up and hands it to nobody. Such bytes count as free, though the machine
-// gets them back only when the last fd is closed.
+// the daemon gives that up and hands it to nobody.
 TEST(FdTest, FdsKeptBeyondReclaimShowNobodyElsesBytes) {
   const Tenured daemon(
       TenuredSettings{.capacity = "32MiB", .segment_size = "2MiB", .cache_ttl = "0s"});
@@ -84,6 +89,66 @@ TEST(FdTest, FdsKeptBeyondReclaimShowNobodyElsesBytes) {
   EXPECT_EQ(std::string(static_cast<const char*>(base), 4096), first);
   munmap(base, 4096);
 }
+
+// Field case 17. A process of its own that says "unmapped" and keeps the memory in the way that the
+// parameter names; see rogue_client_main.cc.
+class KeptMemoryTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  Scrape Metrics() const { return Scrape::Of(daemon_.metrics_address()); }
+  // The first scrape of which `holds` is true, within kPatienceMs.
+  Scrape Await(const std::function<bool(const Scrape&)>& holds) const {
+    Scrape scrape = Metrics();
+    EXPECT_TRUE(Eventually([&] {
+      scrape = Metrics();
+      return holds(scrape);
+    }));
+    return scrape;
+  }
+
+  const Tenured daemon_{
+      TenuredSettings{.capacity = "32MiB", .segment_size = "2MiB", .cache_ttl = "0s"}};
+  const ModelFile a_ = WriteModel(daemon_, "a", {.target = MiB(8)}, 1);
+  const ModelFile large_ = WriteModel(daemon_, "large", {.target = MiB(28)}, 2);
+  const Client client_ = daemon_.Connect();
+};
+
+TEST_P(KeptMemoryTest, IsStrandedUntilItsHolderIsKilledAndThenFreeWithinASecond) {
+  ASSERT_TRUE(
+      client_.Load({.name = "a", .path = a_.path, .retention = std::chrono::nanoseconds(0)}).ok());
+  const uint64_t kept = Metrics().Value("tenure_arena_reserved_bytes");
+  ASSERT_GT(kept, 0U);
+  RogueClient rogue(daemon_, "a", GetParam());
+  ASSERT_TRUE(client_.Unload("a").ok());
+
+  // In the very scrape in which the daemon holds none of it any more.
+  const Scrape given_back =
+      Await([](const Scrape& scrape) { return scrape.Value("tenure_arena_reserved_bytes") == 0; });
+  EXPECT_EQ(given_back.Memory("stranded"), kept);
+  EXPECT_EQ(given_back.Imbalance(), "");
+  const auto refused = client_.Load({.name = "large", .path = large_.path});
+  EXPECT_EQ(ErrorReason(refused.status()), "CAPACITY") << refused.status();
+  const std::string message(refused.status().message());
+  EXPECT_NE(message.find("stranded " + FormatBytes(Bytes(kept))), std::string::npos) << message;
+  EXPECT_EQ(Metrics().Value("tenure_arena_reserved_bytes"), 0U);
+  EXPECT_EQ(Metrics().Memory("stranded"), kept);
+
+  const SteadyClock clock;
+  const Instant killed = clock.Now();
+  rogue.Kill();
+  const Scrape free = Await([](const Scrape& scrape) { return scrape.Memory("stranded") == 0; });
+  EXPECT_LT(clock.Now() - killed, kSoon);
+  EXPECT_EQ(free.Imbalance(), "");
+  const auto loaded = client_.Load({.name = "large", .path = large_.path, .acquire = true});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(Difference(*loaded->lease, large_), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, KeptMemoryTest, ::testing::Values("keep-fds", "keep-map"),
+                         [](const auto& way) {
+                           std::string name(way.param);
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 // Field case 17.
 TEST(FdTest, ADaemonOutOfFdsRefusesLivesAndRecovers) {

@@ -4,10 +4,14 @@
 //   no-fetch  never asks for the memory
 //   no-ack    does not acknowledge the memory
 //   no-read   has released the lease and keeps the memory; reads nothing any more, whatever comes
+//   keep-fds  has released the lease and said that it unmapped the memory; keeps its fds
+//   keep-map  likewise; keeps a map of it and no fd
 
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
 
@@ -17,6 +21,18 @@ namespace {
 
 // More answers than the daemon keeps for anybody.
 constexpr uint64_t kQuestions = 5'000;
+
+// Maps all of what `fds` stand for, and never unmaps it.
+void MapAndClose(std::vector<tenure::UniqueFd>& fds) {
+  for (tenure::UniqueFd& fd : fds) {
+    struct stat st {};
+    if (fstat(fd.get(), &st) != 0 || mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ,
+                                          MAP_SHARED, fd.get(), 0) == MAP_FAILED) {
+      throw std::runtime_error("cannot map");
+    }
+    fd.Reset();
+  }
+}
 
 void Misbehave(tenure::WireClient& client, uint64_t lease, const std::string& mode) {
   if (mode == "no-ack") {
@@ -30,6 +46,16 @@ void Misbehave(tenure::WireClient& client, uint64_t lease, const std::string& mo
       throw std::runtime_error("not released: " + refused);
     }
     for (uint64_t i = 0; i < kQuestions; ++i) client.handle().SayHeartbeat(i);
+    for (tenure::UniqueFd& fd : fds) fd.Release();
+  } else if (mode == "keep-fds" || mode == "keep-map") {
+    std::vector<tenure::UniqueFd> fds;
+    const uint64_t share = client.Fetch(lease, fds);
+    if (const std::string refused = client.Release(lease); !refused.empty()) {
+      throw std::runtime_error("not released: " + refused);
+    }
+    client.handle().SayUnmapped({share});
+    if (!client.handle().IsServed()) throw std::runtime_error("not served");
+    if (mode == "keep-map") MapAndClose(fds);
     for (tenure::UniqueFd& fd : fds) fd.Release();
   }
 }

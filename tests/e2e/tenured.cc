@@ -6,8 +6,10 @@
 #include <stdexcept>
 #include <sys/wait.h>
 #include <thread>
+#include <utility>
 
 #include "core/base/clock.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -19,9 +21,7 @@ constexpr auto kPoll = std::chrono::milliseconds(5);
 std::string ConfigText(const TenuredSettings& settings, const std::string& directory,
                        const std::string& models) {
   const std::string device =
-      settings.device.empty()
-          ? "{name: \"host:0\", total: " + settings.capacity + ", weights: 100%}"
-          : settings.device;
+      settings.device.empty() ? TestDeviceEntry(settings.capacity) : settings.device;
   std::ostringstream yaml;
   yaml << "directory: " << directory << "\n"
        << "log: {level: " << settings.log_level << "}\n"
@@ -42,7 +42,8 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
 }  // namespace
 
 Tenured::Tenured(const TenuredSettings& settings)
-    : executable_(settings.executable.empty() ? TENURED_PATH : settings.executable),
+    : wrapper_(settings.wrapper),
+      executable_(settings.executable.empty() ? TENURED_PATH : settings.executable),
       directory_(temp_.MakeDir("run")),
       models_(temp_.MakeDir("models")),
       config_(temp_.WriteFile("tenured.yaml", ConfigText(settings, directory_, models_))) {
@@ -53,11 +54,11 @@ Tenured::~Tenured() = default;
 
 void Tenured::Start() {
   // The directory as a flag too: a TENURE_DIR in the environment overrides the file.
-  process_ = std::make_unique<Program>(
-      std::vector<std::string>{executable_, "--config", config_, "--directory", directory_},
-      temp_ / "tenured");
+  std::vector<std::string> command = wrapper_;
+  command.insert(command.end(), {executable_, "--config", config_, "--directory", directory_});
+  process_ = std::make_unique<Program>(std::move(command), temp_ / "tenured");
   const auto give_up = SteadyClock().Now() + kPatience;
-  while (!client::CheckHealth(directory_, std::chrono::seconds(1)).value_or(false)) {
+  while (!client::CheckHealth(directory(), std::chrono::seconds(1)).value_or(false)) {
     if (Ended()) throw std::runtime_error("tenured did not start:\n" + Log());
     if (SteadyClock().Now() > give_up) {
       throw std::runtime_error("tenured did not serve in time:\n" + Log());
@@ -67,6 +68,10 @@ void Tenured::Start() {
   const auto status = Connect().Status();
   if (!status.ok()) throw std::runtime_error(status.status().ToString() + "\n" + Log());
   metrics_address_ = status->metrics_address;
+}
+
+std::string Tenured::Seen(const std::string& path) const {
+  return wrapper_.empty() ? path : "/proc/" + std::to_string(pid()) + "/root" + path;
 }
 
 void Tenured::Kill() {
@@ -83,7 +88,7 @@ void Tenured::Pause() {
 void Tenured::Resume() { kill(pid(), SIGCONT); }
 
 Client Tenured::Connect(const std::string& program) const {
-  absl::StatusOr<Client> client = Client::Connect({.directory = directory_, .program = program});
+  absl::StatusOr<Client> client = Client::Connect({.directory = directory(), .program = program});
   if (!client.ok()) throw std::runtime_error(client.status().ToString() + "\n" + Log());
   return *std::move(client);
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 #include "tenure/client.h"
 #include "tests/client/program.h"
@@ -12,7 +13,7 @@ namespace tenure {
 
 // The part of a configuration that tests vary; each value as it is written in the file.
 struct TenuredSettings {
-  // Of `host:0`, all of it for weights.
+  // Of the device, all of it for weights.
   std::string capacity = "256MiB";
   std::string segment_size = "8MiB";
   std::string retain_ttl = "10m";
@@ -20,11 +21,15 @@ struct TenuredSettings {
   std::string lease_ttl = "30s";
   std::string heartbeat_interval = "5s";
   std::string log_level = "info";
-  // The one device as the file writes it, instead of `host:0`: "{name: \"gpu:0\", backend: cuda}".
-  std::string device = {};
   int copy_threads = 2;
-  // The executable; empty: the one built beside this.
+  // The device as the file writes it, "{name: \"gpu:0\", backend: cuda}"; empty: the one that tests
+  // are to have, with `capacity`.
+  std::string device = {};
+  // The daemon; empty: the one that was built.
   std::string executable = {};
+  // A program, with arguments, that ends in executing the daemon, whose command line follows. The
+  // directory is then looked at as the daemon sees it.
+  std::vector<std::string> wrapper = {};
 };
 
 // A `tenured` process that serves metrics, with a directory, a log and an empty model root of its
@@ -39,7 +44,7 @@ class Tenured {
   Tenured& operator=(const Tenured&) = delete;
 
   // Where the sockets lie.
-  const std::string& directory() const { return directory_; }
+  std::string directory() const { return Seen(directory_); }
   // The configuration file; a second daemon may be started with it.
   const std::string& config() const { return config_; }
   // The path of `name` in the model root.
@@ -49,6 +54,9 @@ class Tenured {
   // Where /metrics is served.
   const std::string& metrics_address() const { return metrics_address_; }
   std::string Log() const { return process_->Err(); }
+
+  // The daemon's `path`, from here.
+  std::string Seen(const std::string& path) const;
 
   // SIGKILL, and waits for its end.
   void Kill();
@@ -64,6 +72,7 @@ class Tenured {
   bool Ended() const;
 
   const TempDir temp_;
+  const std::vector<std::string> wrapper_;
   const std::string executable_;
   const std::string directory_;
   const std::string models_;

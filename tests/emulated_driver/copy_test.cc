@@ -46,7 +46,8 @@ TEST_F(CopyTest, RefusesDeviceAddressesThatAreNotMapped) {
   EXPECT_EQ(cuMemsetD8(pieces.at() + 1, 0, kPiece), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemcpyHtoD(pieces.at(), nullptr, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAddressFree(reserved, kPiece), CUDA_SUCCESS);
-  EXPECT_EQ(ByteAt(pieces.at()), 0) << "the context is sound";
+  EXPECT_EQ(cuMemsetD8(pieces.at(), 7, 1), CUDA_SUCCESS) << "the context is sound";
+  EXPECT_EQ(ByteAt(pieces.at()), 7);
 }
 
 TEST_F(CopyTest, RefusesDeviceAddressesWhereHostMemoryBelongs) {
@@ -72,12 +73,22 @@ TEST_F(CopyTest, ReachesLinearMemoryUpToItsLastByte) {
   EXPECT_EQ(cuMemsetD8(at, 5, 100), CUDA_SUCCESS);
   EXPECT_EQ(cuMemsetD8(at, 5, 101), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(ByteAt(at + 99), 5);
-  EXPECT_EQ(cuMemUnmap(at, kPiece), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemAddressFree(at, kPiece), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(at + 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemFree(at), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFree(at), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemAlloc(&at, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(CopyTest, KeepsTheVirtualMemoryApiOffLinearMemory) {
+  CUdeviceptr at = 0;
+  ASSERT_EQ(cuMemAlloc(&at, kPiece), CUDA_SUCCESS);
+  CUmemGenericAllocationHandle handle = 0;
+  EXPECT_EQ(cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(at)),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(SetAccess(at, kPiece, 0, CU_MEM_ACCESS_FLAGS_PROT_READ), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemUnmap(at, kPiece), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemAddressFree(at, kPiece), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemFree(at), CUDA_SUCCESS);
 }
 
 TEST_F(CopyTest, FillsJustTheBytesThatItIsAskedToFill) {
@@ -123,8 +134,13 @@ TEST_F(PinnedTest, FreesOnlyWhatItAllocated) {
   void* host = nullptr;
   ASSERT_EQ(cuMemHostAlloc(&host, 100, CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
   EXPECT_EQ(cuMemFreeHost(static_cast<char*>(host) + 1), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemHostUnregister(host), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
   EXPECT_EQ(cuMemFreeHost(host), CUDA_SUCCESS);
   EXPECT_EQ(cuMemHostAlloc(&host, 100, 0x100), CUDA_ERROR_INVALID_VALUE);
+  std::vector<unsigned char> bytes(4096);
+  ASSERT_EQ(cuMemHostRegister(bytes.data(), bytes.size(), 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemFreeHost(bytes.data()), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemHostUnregister(bytes.data()), CUDA_SUCCESS);
 }
 
 // What ends a context ends it for the whole process, so another one does it.
@@ -150,7 +166,7 @@ class StickyTest : public testing::Test {
   }
 
   TempDir temp_;
-  const EmulatedGpu machine_{temp_ / "machine"};
+  EmulatedGpu machine_{temp_ / "machine"};
   Peer peer_{machine_};
   uint64_t handle_ = 0;
 };
@@ -173,6 +189,15 @@ TEST_F(StickyTest, AStreamEndsTheContextWhenItComesToTheAccess) {
   EXPECT_EQ(peer_.Do("set_async " + at + " 1 1").result, CUDA_SUCCESS);
   EXPECT_EQ(peer_.Do("sync").result, CUDA_ERROR_ILLEGAL_ADDRESS);
   ExpectEveryCallInTheContextToFail();
+}
+
+TEST_F(StickyTest, AStreamEndsTheContextIfTheMemoryIsUnmappedBeforeItComesToIt) {
+  const std::string at = Map(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  machine_.HoldStreams();
+  ASSERT_EQ(peer_.Do("set_async " + at + " 1 1").result, CUDA_SUCCESS);
+  ASSERT_EQ(peer_.Do("unmap " + at + " 2097152").result, CUDA_SUCCESS);
+  machine_.ReleaseStreams();
+  EXPECT_EQ(peer_.Do("sync").result, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 TEST_F(StickyTest, LeavesOtherProcessesAlone) {

@@ -47,6 +47,10 @@ TEST(VisibleDevicesTest, StopsAtTheFirstNameThatFitsNone) {
 TEST(VisibleDevicesTest, ShowsNothingForAnEmptyVariableOrADoubleName) {
   EXPECT_EQ(SeenWith(""), (std::vector<uint64_t>{}));
   EXPECT_EQ(SeenWith("0,0"), (std::vector<uint64_t>{}));
+  TempDir temp;
+  const EmulatedGpu machine(temp / "machine");
+  Peer peer(machine, {"CUDA_VISIBLE_DEVICES="});
+  EXPECT_EQ(peer.Do("init").result, CUDA_ERROR_NO_DEVICE);
 }
 
 TEST(MigTest, TellsTheInstancesUuidAndToOldProgramsTheGpus) {

@@ -29,6 +29,7 @@ TEST(InitTest, RefusesEveryCallOfAChildThatWasForkedAfterInitialisation) {
   ASSERT_EQ(peer.Do("ctx 0").result, CUDA_SUCCESS);
   const Peer::Reply forked = peer.Do("fork");
   EXPECT_EQ(forked.values, std::vector<uint64_t>(5, CUDA_ERROR_NOT_INITIALIZED));
+  EXPECT_EQ(machine.CallsOf("cuInit", peer.pid()), 1U) << "a child's calls are not its parent's";
   EXPECT_EQ(peer.Do("info").result, CUDA_SUCCESS);
 }
 

@@ -67,7 +67,8 @@ TEST_F(FaultTest, FailsTheCallThatIsAskedForCountedByEachProcess) {
 }
 
 TEST_F(FaultTest, FailsEveryCallUntilFaultsAreCleared) {
-  machine_.Fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, {.first = 1, .times = 0});
+  machine_.Fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, {.first = 2, .times = 0});
+  EXPECT_EQ(one_.Do(kCreate).result, CUDA_SUCCESS);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(one_.Do(kCreate).result, CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(one_.Do("info").result, CUDA_SUCCESS);
   machine_.ClearFaults();
@@ -149,6 +150,14 @@ TEST(ConfiguredTest, ADeviceWithoutVirtualMemoryRefusesItAll) {
   config.gpus[0].vmm = false;
   EXPECT_EQ(CreateWith(config, kCreate), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(CreateWith(config, "map 1 2097152 3 0"), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST(ConfiguredTest, ADeviceWithVirtualMemoryDoesNotLendItToAnother) {
+  MachineConfig config;
+  config.gpus.resize(2);
+  config.gpus[0].vmm = false;
+  EXPECT_EQ(CreateWith(config, kCreate), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(CreateWith(config, "create 1 2097152 1"), CUDA_SUCCESS);
 }
 
 TEST(ConfiguredTest, ADeviceWithoutPosixFdsRefusesExportableMemory) {

@@ -24,6 +24,22 @@ CUmemGenericAllocationHandle Create(int device, size_t size = kPiece, bool expor
 
 CUresult SetAccess(CUdeviceptr at, size_t size, int device, CUmemAccess_flags flags);
 
+// A reservation, gone with this object.
+class Reservation {
+ public:
+  explicit Reservation(size_t size) : size_(size) {
+    EXPECT_EQ(cuMemAddressReserve(&at_, size, 0, 0, 0), CUDA_SUCCESS);
+  }
+  ~Reservation() { EXPECT_EQ(cuMemAddressFree(at_, size_), CUDA_SUCCESS); }
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  CUdeviceptr at() const { return at_; }
+
+ private:
+  CUdeviceptr at_ = 0;
+  const size_t size_;
+};
+
 // Whole pieces of device memory in one reservation, readable and writable for the device; gone with
 // this object.
 class MappedPieces {

@@ -23,7 +23,7 @@
 //   handle_device HANDLE          the device in cuMemGetAllocationPropertiesFromHandle
 //   fork                          forks; the child's answers to cuInit, cuDeviceGetCount,
 //                                 cuCtxGetCurrent, cuMemGetInfo and cuMemRelease
-//   churn DEVICE SIZE             for ever: creates, maps, exports, imports, frees; no answer
+//   churn DEVICE SIZE             creates, exports, imports, maps and frees until that fails
 
 #include <functional>
 #include <map>
@@ -175,19 +175,25 @@ Answer Fork() {
   return {size > 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM, results};
 }
 
-// Uses every way in which memory can be held, until a signal ends it.
-[[noreturn]] void Churn(uint64_t device, uint64_t size) {
+// Uses every way in which memory can be held, until a signal ends it. Gives the first answer that
+// is neither success nor that others hold the memory just now.
+Answer Churn(uint64_t device, uint64_t size) {
   while (true) {
-    const Answer created = Create(device, size, true);
-    if (created.result != CUDA_SUCCESS) continue;  // others hold all of it just now
+    Answer created = Create(device, size, true);
+    if (created.result == CUDA_ERROR_OUT_OF_MEMORY) continue;
+    if (created.result != CUDA_SUCCESS) return created;
     const uint64_t handle = created.values[0];
-    const Answer exported = Export(handle);
-    const Answer imported = Import(exported.fd.get());
-    const Answer mapped = Map(handle, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, device);
-    cuMemRelease(handle);
-    cuMemUnmap(mapped.values[0], size);
-    cuMemAddressFree(mapped.values[0], size);
-    cuMemRelease(imported.values[0]);
+    Answer exported = Export(handle);
+    if (exported.result != CUDA_SUCCESS) return exported;
+    Answer imported = Import(exported.fd.get());
+    if (imported.result != CUDA_SUCCESS) return imported;
+    Answer mapped = Map(handle, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, device);
+    if (mapped.result != CUDA_SUCCESS) return mapped;
+    for (const CUresult result :
+         {cuMemRelease(handle), cuMemUnmap(mapped.values[0], size),
+          cuMemAddressFree(mapped.values[0], size), cuMemRelease(imported.values[0])}) {
+      if (result != CUDA_SUCCESS) return {result};
+    }
   }
 }
 
@@ -222,7 +228,7 @@ int Serve(int socket) {
       {"ordinal", [&] { return Ordinal(w.at(0)); }},
       {"handle_device", [&] { return HandleDevice(w.at(0)); }},
       {"fork", [&] { return Fork(); }},
-      {"churn", [&]() -> Answer { Churn(w.at(0), w.at(1)); }},
+      {"churn", [&] { return Churn(w.at(0), w.at(1)); }},
   };
   while (Receive(socket, message)) {
     std::istringstream words(message.text);

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <sys/mman.h>
-#include <thread>
 #include <unistd.h>
 
 #include "tests/emulated_driver/fixture.h"
@@ -163,6 +162,14 @@ TEST_F(CapacityTest, ComesBackFromAProcessThatWasKilled) {
   EXPECT_EQ(other_.Do(Words("create", {0, 8 * kPiece, 1})).result, CUDA_SUCCESS);
 }
 
+TEST_F(CapacityTest, CountsMemoryThatItsMakerReleasedWhileAnotherHoldsIt) {
+  const uint64_t handle = one_.Do(Words("create", {0, 5 * kPiece, 1})).values.at(0);
+  const Peer::Reply exported = one_.Do(Words("export", {handle}));
+  ASSERT_EQ(other_.Do("import", exported.fd.get()).result, CUDA_SUCCESS);
+  ASSERT_EQ(one_.Do(Words("release", {handle})).result, CUDA_SUCCESS);
+  EXPECT_EQ(one_.Do(Words("create", {0, 4 * kPiece, 1})).result, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 TEST_F(CapacityTest, CountsWhatEachProcessesContextCosts) {
   MachineConfig config = SmallGpus();
   config.context_cost = MiB(5);
@@ -197,7 +204,8 @@ TEST_F(CapacityTest, LosesNothingToProcessesThatAreKilledAtAnyPoint) {
     }
     const uint64_t before = machine_.CallsOf("cuMemRelease");
     while (machine_.CallsOf("cuMemRelease") < before + 10 + static_cast<uint64_t>(round)) {
-      std::this_thread::yield();
+      EXPECT_LE(machine_.LiveBytes(0), Bytes(8 * kPiece));
+      ASSERT_FALSE(churning.Answered() || too.Answered()) << "a call failed";
     }
   }
   EXPECT_EQ(machine_.LiveBytes(0), Bytes(0));

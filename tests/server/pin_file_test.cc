@@ -61,6 +61,20 @@ TEST_F(PinFileTest, AFileIsReplacedAsAWhole) {
   EXPECT_FALSE(std::filesystem::exists(Path() + ".next"));
 }
 
+TEST_F(PinFileTest, AFileThatCannotBeReadIsAnErrorThatNamesItAndTheCause) {
+  directory_.MakeDir("pinned.yaml");
+  const Status read = PinFile(Path()).Read().status();
+  EXPECT_TRUE(HasReason(read, Reason::kBackend));
+  EXPECT_NE(std::string(read.message()).find(Path() + ": Is a directory"), std::string::npos)
+      << read;
+}
+
+TEST_F(PinFileTest, WhatCannotReplaceTheFileIsNotLeftBehind) {
+  directory_.MakeDir("pinned.yaml");
+  EXPECT_FALSE(PinFile(Path()).Write({{.name = "a", .path = "x", .pin = true}}).ok());
+  EXPECT_FALSE(std::filesystem::exists(Path() + ".next"));
+}
+
 TEST_F(PinFileTest, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
   PinFile file(directory_ / "missing/pinned.yaml");
   const Status written = file.Write({{.name = "a", .path = "x", .pin = true}});

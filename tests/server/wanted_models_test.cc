@@ -1,6 +1,8 @@
 #include "server/wanted_models.h"
 
 #include <atomic>
+#include <filesystem>
+#include <future>
 
 #include "tests/server/service_fixture.h"
 
@@ -35,9 +37,24 @@ class WantedModelsTest : public ServiceTest {
     request.name = name;
     request.path = "models/" + name + ".safetensors";
     request.pin = true;
+    TENURE_RETURN_IF_ERROR(own_->OnLoading(request));
     StatusOr<LoadResult> result = store_->Load(request, {});
-    if (result.ok()) own_->OnLoaded(result->model);
+    if (result.ok()) {
+      own_->OnLoaded(request, result->model);
+    } else {
+      own_->OnLoadFailed(request);
+    }
     return result;
+  }
+  // Keeps the file of pins from being written, even for root.
+  void Block() { directory_.MakeDir("own.yaml.next"); }
+  void Unblock() { std::filesystem::remove(Path() + ".next"); }
+  std::vector<std::string> Saved() const {
+    std::vector<std::string> names;
+    const StatusOr<std::vector<WantedModel>> read = PinFile(Path()).Read();
+    EXPECT_TRUE(read.ok()) << read.status();
+    for (const WantedModel& model : *read) names.push_back(model.name);
+    return names;
   }
   std::string ReasonOfFirst() const {
     const WantedModels::Progress progress = own_->GetProgress();
@@ -163,6 +180,68 @@ TEST_F(WantedModelsTest, WhatIsNoLongerConfiguredDoesNotComeBack) {
   EXPECT_TRUE(BecomesReady());
   EXPECT_TRUE(Online("pinned"));
   EXPECT_FALSE(Online("a"));
+}
+
+TEST_F(WantedModelsTest, APinnedLoadThatCannotBeSavedIsRefusedAndNothingIsLoaded) {
+  Start({});
+  RequestFor("a", KiB(40), 1);
+  Block();
+  const Status refused = LoadPinned("a").status();
+  EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
+  EXPECT_NE(std::string(refused.message()).find(Path()), std::string::npos) << refused;
+  EXPECT_TRUE(store_->Models().empty());
+  Load(RequestFor("a", KiB(40), 1));  // without a pin it can be had
+
+  Unblock();
+  EXPECT_TRUE(LoadPinned("a").ok());
+  EXPECT_EQ(Saved(), std::vector<std::string>{"a"});
+}
+
+TEST_F(WantedModelsTest, APinIsSavedBeforeItsModelIsLoaded) {
+  Start({});
+  RequestFor("slow", KiB(40), 1);
+  files_.Hold("slow.safetensors");
+  auto loading = std::async(std::launch::async, [this] { return LoadPinned("slow").status(); });
+  files_.AwaitHeldRead();
+  EXPECT_EQ(Saved(), std::vector<std::string>{"slow"});
+  files_.Release();
+  EXPECT_TRUE(loading.get().ok());
+  EXPECT_EQ(Saved(), std::vector<std::string>{"slow"});
+}
+
+TEST_F(WantedModelsTest, WhatCouldNotBeLoadedIsNotPinned) {
+  Start({});
+  RequestFor("a", KiB(40), 1);
+  ASSERT_TRUE(LoadPinned("a").ok());
+  RequestFor("large", KiB(900), 1);
+  EXPECT_FALSE(LoadPinned("large").ok());
+  EXPECT_FALSE(LoadPinned("missing").ok());
+  EXPECT_EQ(Saved(), std::vector<std::string>{"a"});
+}
+
+TEST_F(WantedModelsTest, WhatCouldNotBeSavedIsSavedOnceThereIsRoom) {
+  Start({});
+  RequestFor("a", KiB(40), 1);
+  ASSERT_TRUE(LoadPinned("a").ok());
+  Block();
+  Unload("a");
+  own_->OnUnloaded("a", "");
+  EXPECT_EQ(Saved(), std::vector<std::string>{"a"});
+  Unblock();
+  EXPECT_TRUE(Comes([this] { return Saved().empty(); }));
+}
+
+TEST_F(WantedModelsTest, WhatCouldNotBeSavedIsTriedOnceMoreAtTheEnd) {
+  Start({});
+  RequestFor("a", KiB(40), 1);
+  ASSERT_TRUE(LoadPinned("a").ok());
+  own_->Stop();
+  Block();
+  Unload("a");
+  own_->OnUnloaded("a", "");
+  Unblock();
+  own_->Stop();
+  EXPECT_TRUE(Saved().empty());
 }
 
 TEST_F(WantedModelsTest, AFileOfPinsThatIsBrokenIsLeftOutAndNothingElse) {

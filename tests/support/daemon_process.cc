@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/base/clock.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -44,7 +45,8 @@ std::string ConfigText(const DaemonSettings& settings, const std::string& direct
        << "log: {level: debug}\n"
        << "metrics: {address: \"\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
-       << "devices:\n  - {name: \"host:0\", total: " << settings.capacity << ", weights: 100%}\n"
+       << "devices:\n  - "
+       << (settings.device.empty() ? TestDeviceEntry(settings.capacity) : settings.device) << "\n"
        << "weights: {segment_size: " << settings.segment_size
        << ", retain_ttl: " << settings.retain_ttl << "}\n"
        << "leases: {ttl: " << settings.lease_ttl

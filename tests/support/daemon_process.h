@@ -9,12 +9,14 @@ namespace tenure {
 
 // How a daemon of a test is configured; the rest is left at its defaults.
 struct DaemonSettings {
-  // Of `host:0`, all of it for weights, with units: "256MiB".
+  // Of the device, all of it for weights, with units: "256MiB".
   std::string capacity = "256MiB";
   std::string segment_size = "8MiB";
   std::string retain_ttl = "10m";
   std::string lease_ttl = "30s";
   std::string heartbeat_interval = "5s";
+  // Its only device as YAML, instead of the one that tests are run on: "{backend: cuda}".
+  std::string device = {};
   // Added at the end of the configuration as it is.
   std::string more_yaml = {};
 };

@@ -24,13 +24,19 @@ namespace tenure {
 //   allocation-*   one file for each allocation and each context
 //   lock           held around every change of the above
 //
+// The driver refuses what NVIDIA's refuses, and where the documentation leaves it open it refuses
+// more: only whole mappings are unmapped or given access, work that comes to memory which was
+// unmapped meanwhile ends the context, and so does a copy without access. Not there: kernels,
+// graphs and captures, the per-thread default stream, memory of the host's in cuMemCreate, other
+// contexts than the primary ones. Every GPU reaches every other one's memory.
+//
 // Whatever is set here works at once, in processes that run already too. Entry points are named
 // without version: "cuMemAlloc". Throws std::runtime_error if the folder cannot be used. Removes
 // nothing: the folder is the caller's. Thread-safe.
 class EmulatedGpu {
  public:
   // Makes `folder`, which may exist, and writes the machine into it. Memory that processes touch
-  // takes as much room there: choose a folder under /dev/shm for speed.
+  // takes as much room there, and is a SIGBUS where there is none: a folder under /dev/shm is fast.
   explicit EmulatedGpu(std::string folder, const emulated::MachineConfig& machine = {});
 
   const std::string& folder() const { return state_.path(); }

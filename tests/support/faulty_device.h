@@ -34,6 +34,7 @@ class FaultyDevice final : public Device {
 
   BackendCounters counters() const override { return device_->counters(); }
   Bytes foreign() const override { return device_->foreign(); }
+  std::optional<Bytes> stranded() const override { return device_->stranded(); }
   Status Look() override { return device_->Look(); }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "core/base/mutex.h"
 #include "core/device/device.h"
+#include "core/device/pin_watch.h"
 #include "tests/support/faulty_steps.h"
 
 namespace tenure {
@@ -40,7 +41,9 @@ class SmallDevice final : public Device {
 
   StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
   Bytes foreign() const override { return {}; }
+  std::optional<Bytes> stranded() const override { return pins_.pinned(); }
   Status Look() override {
+    pins_.Look();
     return lost_ ? Error(Reason::kDeviceLost, "the device was told to be lost") : absl::OkStatus();
   }
 
@@ -88,6 +91,7 @@ class SmallDevice final : public Device {
     ~Memory() override {
       device_.destructions_.Pass();
       ::munmap(view_.data(), view_.size());
+      device_.pins_.LetGo(std::move(fd_), Bytes(view_.size()));
       const MutexLock lock(device_.mutex_);
       ++device_.counters_.segments_destroyed;
       device_.counters_.bytes_destroyed += Bytes(view_.size());
@@ -104,7 +108,7 @@ class SmallDevice final : public Device {
 
    private:
     SmallDevice& device_;
-    const UniqueFd fd_;
+    UniqueFd fd_;
     const std::span<std::byte> view_;
   };
 
@@ -113,6 +117,7 @@ class SmallDevice final : public Device {
   std::atomic<bool> lost_ = false;
   Turnstile creations_;
   Turnstile destructions_;
+  PinWatch pins_;
   mutable Mutex mutex_;
   BackendCounters counters_ ABSL_GUARDED_BY(mutex_);
 };

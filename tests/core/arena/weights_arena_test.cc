@@ -87,6 +87,39 @@ TEST_F(WeightsArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
   arena_.Validate();
 }
 
+TEST_F(WeightsArenaTest, WhatIsPinnedAddsToWhatSurvivorsMap) {
+  arena_.SetSurviving(KiB(100));
+  arena_.SetPinned(KiB(50));
+  EXPECT_EQ(arena_.stranded(), KiB(150));
+  EXPECT_EQ(arena_.available(), KiB(106));
+  arena_.SetSurviving(Bytes(0));
+  EXPECT_EQ(arena_.stranded(), KiB(50));
+  arena_.SetPinned(Bytes(0));
+  EXPECT_EQ(arena_.available(), KiB(256));
+}
+
+TEST_F(WeightsArenaTest, AClaimIsOverdrawnIfWhatItEvictedIsPinned) {
+  arena_.Return(Fulfil(*arena_.ClaimRoom(KiB(256))), Bytes(0), now_);
+  std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(32));
+  ASSERT_TRUE(claim.has_value());
+  ASSERT_EQ(claim->evicted.size(), 1U);
+  EXPECT_EQ(claim->spare, KiB(32));
+  claim->evicted.clear();
+  arena_.Destroyed(KiB(32));
+  arena_.Left(KiB(32));
+  EXPECT_FALSE(arena_.overdrawn());
+  arena_.SetPinned(KiB(32));
+  EXPECT_FALSE(arena_.overdrawn());  // that much of it was spare
+  arena_.SetPinned(KiB(64));
+  EXPECT_TRUE(arena_.overdrawn());
+  arena_.Validate();
+  arena_.Return({}, claim->bytes, now_);
+  EXPECT_FALSE(arena_.overdrawn());
+  EXPECT_EQ(arena_.stranded(), KiB(64));
+  EXPECT_EQ(arena_.available(), KiB(192));
+  arena_.Validate();
+}
+
 TEST_F(WeightsArenaTest, BytesAreClaimedBeforeMemoryExists) {
   const std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(200));
   ASSERT_TRUE(claim.has_value());

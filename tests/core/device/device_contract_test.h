@@ -9,6 +9,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct DeviceBackend {
   std::function<std::vector<std::byte>(int fd, Bytes size)> import;
 };
 
+inline void PrintTo(const DeviceBackend& backend, std::ostream* out) { *out << backend.name; }
 inline std::string BackendName(const testing::TestParamInfo<DeviceBackend>& info) {
   return info.param.name;
 }

@@ -197,6 +197,54 @@ TEST(HostDeviceTest, WithoutFdsLeftCreatingAndExportingAreRefusedAndRecover) {
   EXPECT_EQ(device->counters().exports, 1U);
 }
 
+// field case 17
+TEST_F(HostSegmentTest, ADestroyedSegmentIsStrandedUntilTheLastFdAndMapOfItAreGone) {
+  UniqueFd copy(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+  void* const map = ::mmap(nullptr, MiB(4).count(), PROT_READ, MAP_SHARED, fd_.get(), 0);
+  ASSERT_NE(map, MAP_FAILED);
+  EXPECT_EQ(device_->stranded(), Bytes(0));
+  segment_.reset();
+  EXPECT_EQ(device_->counters().bytes_destroyed, MiB(4));
+  EXPECT_EQ(device_->stranded(), MiB(4));
+  EXPECT_TRUE(Unchanged());
+  fd_.Reset();
+  copy.Reset();
+  (void)device_->Look();
+  EXPECT_EQ(device_->stranded(), MiB(4));
+  ::munmap(map, MiB(4).count());
+  (void)device_->Look();
+  EXPECT_EQ(device_->stranded(), Bytes(0));
+}
+
+// field case 17
+TEST(HostDeviceTest, NothingIsStrandedOrWatchedOnceItsExportedFdsAreClosed) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  for (int i = 0; i < 20; ++i) {
+    const StatusOr<Segment> segment = device->CreateSegment(MiB(2));
+    ASSERT_TRUE(segment.ok()) << segment.status();
+    ASSERT_TRUE(segment->Export().ok());
+  }
+  EXPECT_EQ(device->stranded(), Bytes(0));
+  EXPECT_EQ(InotifyWatches(), 0U);
+}
+
+// field case 17
+TEST(HostDeviceTest, WithoutProcExportingGoesOnAndNothingIsSaidAboutStrandedBytes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change its root directory";
+  EXPECT_TRUE(InChild([] {
+    if (::chroot("/sys/kernel") != 0) return false;
+    const auto device = MakeHostDevice({.total = GiB(1)});
+    if (!device.ok() || (*device)->stranded().has_value()) return false;
+    StatusOr<Segment> segment = (*device)->CreateSegment(MiB(2));
+    if (!segment.ok()) return false;
+    const StatusOr<UniqueFd> fd = segment->Export();
+    if (!fd.ok()) return false;
+    { const Segment destroyed = *std::move(segment); }
+    return !(*device)->stranded().has_value() &&
+           ReadThroughMap(fd->get(), MiB(2)).size() == MiB(2).count();
+  }));
+}
+
 // field case 42
 TEST(HostDeviceTest, AFileSizeLimitIsAnErrorAndNotASignal) {
   const std::unique_ptr<Device> device = MakeDevice();

@@ -44,6 +44,18 @@ inline size_t SegmentFds() {
   return count;
 }
 
+// Files that the process watches with inotify.
+inline size_t InotifyWatches() {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream lines(entry.path());
+    for (std::string line; std::getline(lines, line);) {
+      count += line.starts_with("inotify wd:") ? 1U : 0U;
+    }
+  }
+  return count;
+}
+
 // Lowers a limit of this process for its own lifetime.
 class SoftLimit {
  public:

@@ -160,7 +160,8 @@ class StressTest : public StoreTest, public ::testing::WithParamInterface<uint64
     device.Validate();
     const Ledger ledger = device.TakeSnapshot().ledger;
     EXPECT_EQ(ledger.capacity, ledger.leased + ledger.loading + ledger.idle + ledger.retained +
-                                   ledger.quarantined + ledger.padding + ledger.free());
+                                   ledger.quarantined + ledger.padding + ledger.free() +
+                                   ledger.stranded);
     const BackendCounters backend = device.TakeSnapshot().backend;
     EXPECT_LE(backend.bytes_created - backend.bytes_destroyed, ledger.capacity);
   }
@@ -221,6 +222,7 @@ class StressTest : public StoreTest, public ::testing::WithParamInterface<uint64
   void CheckAtRest() {
     for (size_t i = 0; i < 2; ++i) {
       DeviceStore& device = *store_->devices()[i];
+      device.Tick();
       device.WaitUntilQuiet();
       device.Validate();
       const DeviceStore::Snapshot now = device.TakeSnapshot();
@@ -235,6 +237,7 @@ class StressTest : public StoreTest, public ::testing::WithParamInterface<uint64
       EXPECT_EQ(leases, now.live_leases);
       EXPECT_EQ(now.backend.bytes_created - now.backend.bytes_destroyed, now.ledger.reserved);
       EXPECT_EQ(now.ledger.reserved, regions + now.ledger.cached);
+      EXPECT_EQ(now.ledger.stranded, Bytes(0));  // nobody has anything mapped
     }
   }
 

@@ -38,6 +38,7 @@ class MemoryDevice final : public Device {
   }
   StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
   Bytes foreign() const override { return {}; }
+  std::optional<Bytes> stranded() const override { return std::nullopt; }
   Status Look() override { return absl::OkStatus(); }
   BackendCounters counters() const override { return {}; }
 

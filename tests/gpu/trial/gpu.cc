@@ -120,8 +120,9 @@ UniqueFd Gpu::Export(CUmemGenericAllocationHandle handle) const {
 
 CUmemGenericAllocationHandle Gpu::Import(int fd) const {
   CUmemGenericAllocationHandle handle = 0;
+  void* const as_pointer = reinterpret_cast<void*>(intptr_t{fd});  // NOLINT: as the driver wants it
   Must("cuMemImportFromShareableHandle",
-       cuda_.MemImportFromShareableHandle(&handle, reinterpret_cast<void*>(intptr_t{fd}),
+       cuda_.MemImportFromShareableHandle(&handle, as_pointer,
                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
   return handle;
 }

@@ -68,7 +68,7 @@ class AllocationHandles {
   std::shared_ptr<Allocation> Find(CUmemGenericAllocationHandle handle) const;
   // One reference more; the handle is valid again if it was released while mapped.
   void Retain(const std::shared_ptr<Allocation>& allocation);
-  // One reference less. False for what is no handle.
+  // One reference less. False for what is no handle, or no more since another thread released it.
   bool Release(CUmemGenericAllocationHandle handle);
 
  private:

@@ -112,6 +112,21 @@ std::optional<Share> StateFolder::Hold(const UniqueFd& file, uint64_t size) {
   return Share(*this, static_cast<std::byte*>(at), size);
 }
 
+namespace {
+
+// The driver does not promise that new memory is clear, so it is not.
+bool LeaveTraces(int file, uint64_t size) {
+  constexpr std::string_view kTrace = "left by whoever had this memory before";
+  constexpr uint64_t kInterval = uint64_t{1} << 20;
+  for (uint64_t at = 0; at + kTrace.size() <= size; at += kInterval) {
+    const ssize_t written = pwrite(file, kTrace.data(), kTrace.size(), static_cast<off_t>(at));
+    if (written != static_cast<ssize_t>(kTrace.size())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<Share> StateFolder::Take(AllocationRecord record, Bytes capacity, Refusal& refusal) {
   const Lock lock(*this);
   std::atomic<uint64_t>& charged = control_->charged[record.gpu];
@@ -131,7 +146,8 @@ std::optional<Share> StateFolder::Take(AllocationRecord record, Bytes capacity, 
       open(AllocationPath(record).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.valid() || ftruncate(file.get(), static_cast<off_t>(record.size + kRecordPage)) != 0 ||
       pwrite(file.get(), &record, sizeof(record), static_cast<off_t>(record.size)) !=
-          sizeof(record)) {
+          sizeof(record) ||
+      !LeaveTraces(file.get(), record.size)) {
     return std::nullopt;
   }
   std::optional<Share> share = Hold(file, record.size);

@@ -28,7 +28,9 @@ struct ArenaLedger {
   uint64_t padding = 0;
   uint64_t cached = 0;
   uint64_t unbacked = 0;
-  uint64_t stranded = 0;  // given out before the daemon's start, still mapped by a survivor
+  // Nobody's, still pinned: mapped since before the daemon's start, or given back by it while
+  // somebody has maps or file descriptors of it.
+  uint64_t stranded = 0;
   uint64_t free = 0;
   uint64_t reserved = 0;
   uint64_t allocated = 0;

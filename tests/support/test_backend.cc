@@ -1,0 +1,46 @@
+#include "tests/support/test_backend.h"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+
+#ifdef TENURE_EMULATED_GPU_TESTS
+#include "tests/support/emulated_gpu.h"
+#include "tests/support/temp_dir.h"
+#endif
+
+namespace tenure {
+namespace {
+
+#ifdef TENURE_EMULATED_GPU_TESTS
+void MakeMachine() {
+  // The GPU's memory is memory.
+  static const TempDir directory("/dev/shm");
+  static const EmulatedGpu machine = [] {
+    emulated::MachineConfig config;
+    // Tests start many clients, each with a context.
+    config.context_cost = MiB(2);
+    return EmulatedGpu(directory.MakeDir("gpu"), config);
+  }();
+  setenv("TENURE_EMULATED_GPU", machine.folder().c_str(), 1);
+}
+#else
+void MakeMachine() { throw std::runtime_error("built without NVIDIA's cuda.h"); }
+#endif
+
+}  // namespace
+
+bool TestsOnCuda() {
+  const char* const backend = std::getenv("TENURE_TEST_BACKEND");
+  return backend != nullptr && backend == std::string_view("cuda");
+}
+
+std::string TestDeviceName() { return TestsOnCuda() ? "gpu:0" : "host:0"; }
+
+std::string TestDeviceEntry(const std::string& capacity) {
+  if (TestsOnCuda()) MakeMachine();
+  return "{name: \"" + TestDeviceName() + "\", backend: " + (TestsOnCuda() ? "cuda" : "host") +
+         ", total: " + capacity + ", weights: 100%}";
+}
+
+}  // namespace tenure
