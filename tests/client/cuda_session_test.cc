@@ -231,8 +231,10 @@ TEST_F(CudaSessionTest, ACaptureOnlyPutsTheAnswerOff) {
 
 TEST_F(CudaSessionTest, ClosingLetsEverythingGoAndSaysGoodbyeLast) {
   const Bytes before = machine_.LiveBytes(kFirstGpu);
+  const uint64_t released = machine_.CallsOf("cuDevicePrimaryCtxRelease");
   MapAndDrop();
   session_.reset();
+  EXPECT_EQ(machine_.CallsOf("cuDevicePrimaryCtxRelease"), released + 1);
   EXPECT_TRUE(HeardEventually("goodbye"));
   EXPECT_EQ(peer_->Heard().back(), "goodbye");
   EXPECT_TRUE(Heard("unmapped 1"));

@@ -49,6 +49,15 @@ void HandlePeer::Recall(uint64_t share_serial) {
   Send(packet);
 }
 
+void HandlePeer::RecallLast() {
+  uint64_t serial = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    serial = last_serial_;
+  }
+  Recall(serial);
+}
+
 void HandlePeer::HangUp() {
   const std::lock_guard lock(mutex_);
   over_ = true;

@@ -37,6 +37,8 @@ class HandlePeer {
   // on is another share; their serials count from 1.
   void Offer(uint64_t lease_id, uint64_t region_id, std::vector<Segment> segments);
   void Recall(uint64_t share_serial);
+  // The newest share.
+  void RecallLast();
   void HangUp();
 
   // What was said, in order, without hello and heartbeats: "fetch LEASE SEGMENT", "ack SERIAL
