@@ -20,12 +20,15 @@ constexpr auto kPoll = std::chrono::milliseconds(5);
 
 std::string ConfigText(const TenuredSettings& settings, const std::string& directory,
                        const std::string& models) {
+  const std::string device =
+      settings.device.empty() ? TestDeviceEntry(settings.capacity) : settings.device;
   std::ostringstream yaml;
   yaml << "directory: " << directory << "\n"
        << "log: {level: " << settings.log_level << "}\n"
        << "metrics: {address: \"127.0.0.1:0\"}\n"
        << "model_roots:\n  - {name: models, path: " << models << "}\n"
-       << "devices:\n  - " << TestDeviceEntry(settings.capacity) << "\n"
+       << "devices:\n  - " << device << "\n"
+       << "copy_threads: " << settings.copy_threads << "\n"
        << "weights:\n"
        << "  segment_size: " << settings.segment_size << "\n"
        << "  retain_ttl: " << settings.retain_ttl << "\n"
@@ -40,6 +43,7 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
 
 Tenured::Tenured(const TenuredSettings& settings)
     : wrapper_(settings.wrapper),
+      executable_(settings.executable.empty() ? TENURED_PATH : settings.executable),
       directory_(temp_.MakeDir("run")),
       models_(temp_.MakeDir("models")),
       config_(temp_.WriteFile("tenured.yaml", ConfigText(settings, directory_, models_))) {
@@ -51,7 +55,7 @@ Tenured::~Tenured() = default;
 void Tenured::Start() {
   // The directory as a flag too: a TENURE_DIR in the environment overrides the file.
   std::vector<std::string> command = wrapper_;
-  command.insert(command.end(), {TENURED_PATH, "--config", config_, "--directory", directory_});
+  command.insert(command.end(), {executable_, "--config", config_, "--directory", directory_});
   process_ = std::make_unique<Program>(std::move(command), temp_ / "tenured");
   const auto give_up = SteadyClock().Now() + kPatience;
   while (!client::CheckHealth(directory(), std::chrono::seconds(1)).value_or(false)) {

@@ -21,6 +21,12 @@ struct TenuredSettings {
   std::string lease_ttl = "30s";
   std::string heartbeat_interval = "5s";
   std::string log_level = "info";
+  int copy_threads = 2;
+  // The device as the file writes it, "{name: \"gpu:0\", backend: cuda}"; empty: the one that tests
+  // are to have, with `capacity`.
+  std::string device = {};
+  // The daemon; empty: the one that was built.
+  std::string executable = {};
   // A program, with arguments, that ends in executing the daemon, whose command line follows. The
   // directory is then looked at as the daemon sees it.
   std::vector<std::string> wrapper = {};
@@ -67,6 +73,7 @@ class Tenured {
 
   const TempDir temp_;
   const std::vector<std::string> wrapper_;
+  const std::string executable_;
   const std::string directory_;
   const std::string models_;
   const std::string config_;
