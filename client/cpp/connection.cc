@@ -29,18 +29,6 @@ class GrantScope {
   HandleSession& session_;
 };
 
-absl::StatusOr<LeasedDevice> DeviceOf(const v1::WeightLease& granted) {
-  for (const MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda}) {
-    if (granted.backend() == MemoryKindName(kind)) {
-      return LeasedDevice{granted.device(), kind, granted.device_uuid()};
-    }
-  }
-  return MakeError(absl::StatusCode::kFailedPrecondition, kUnsupportedBackend,
-                   "this library maps memory of the backends host and cuda; " + granted.device() +
-                       " is of the backend \"" + granted.backend() + "\"",
-                   {{"backend", granted.backend()}});
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOptions& options,
@@ -180,7 +168,7 @@ absl::Status Connection::Watch(const std::string& name, const std::string& devic
 
 absl::StatusOr<WeightLease> Connection::Bind(const v1::WeightLease& granted, Instant called_at,
                                              Deadline deadline, const std::stop_token& cancel) {
-  absl::StatusOr<LeasedDevice> device = DeviceOf(granted);
+  absl::StatusOr<LeasedDevice> device = ToDevice(granted);
   if (!device.ok()) {
     ReleaseLater(granted.lease_id());
     return device.status();

@@ -1,6 +1,7 @@
 #include "client/cpp/translate.h"
 
 #include "client/cpp/duration.h"
+#include "client/cpp/error.h"
 
 namespace tenure::client {
 namespace {
@@ -203,6 +204,18 @@ Session ToValue(const v1::Session& session) {
   value.quarantined_share_count = session.quarantined_share_count();
   value.silent_for = FromProto(session.silent_for());
   return value;
+}
+
+absl::StatusOr<LeasedDevice> ToDevice(const v1::WeightLease& granted) {
+  for (const MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda}) {
+    if (granted.backend() == MemoryKindName(kind)) {
+      return LeasedDevice{granted.device(), kind, granted.device_uuid()};
+    }
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition, kUnsupportedBackend,
+                   "this library maps memory of the backends host and cuda; " + granted.device() +
+                       " is of the backend \"" + granted.backend() + "\"",
+                   {{"backend", granted.backend()}});
 }
 
 v1::LoadModelRequest ToMessage(const LoadRequest& request) {

@@ -2,10 +2,12 @@
 
 // From the API's messages to the values that callers see, and back.
 
+#include <absl/status/statusor.h>
 #include <tenure/v1/admin.pb.h>
 #include <tenure/v1/lease.pb.h>
 #include <tenure/v1/model.pb.h>
 
+#include "client/cpp/held_lease.h"
 #include "tenure/daemon_status.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
@@ -20,6 +22,10 @@ LoadResult ToValue(const v1::LoadModelResponse& response);
 UnloadResult ToValue(const v1::UnloadModelResponse& response);
 DaemonStatus ToValue(const v1::GetStatusResponse& response);
 Session ToValue(const v1::Session& session);
+
+// Where a lease's memory is. FAILED_PRECONDITION with reason UNSUPPORTED_BACKEND if that is nowhere
+// that this library can map.
+absl::StatusOr<LeasedDevice> ToDevice(const v1::WeightLease& granted);
 
 // Without `request_id`.
 v1::LoadModelRequest ToMessage(const LoadRequest& request);
