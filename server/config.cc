@@ -251,6 +251,7 @@ void ReadAll(Reader& reader, const YAML::Node& document, Config& config) {
        {"weights",
         reader.Section(
             {{"segment_size", reader.Scalar(config.segment_size, ParseSegmentSize)},
+             {"single_segment", reader.Scalar(config.single_segment, ParseBool)},
              {"retain_ttl", reader.Time(config.retain_ttl, kZeroToNever)},
              {"cache_ttl", reader.Time(config.cache_ttl, kZeroToNever)},
              {"recall_wait", reader.Time(config.recall_wait, kPositive)},

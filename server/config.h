@@ -51,6 +51,7 @@ struct Config {
   std::vector<WantedModel> models;    // brought online at start
 
   Bytes segment_size = MiB(64);
+  bool single_segment = false;
   Duration retain_ttl = std::chrono::minutes(10);
   Duration cache_ttl = kForever;
   Duration recall_wait = std::chrono::milliseconds(200);

@@ -80,6 +80,7 @@ StatusOr<DeviceStoreOptions> PlanStore(const Config& config, const DeviceConfig&
                                " are less than 2 MiB: ", FormatBytes(weights)));
   }
   store.segment_size = config.segment_size;
+  store.single_segment = config.single_segment;
   store.retain_ttl = config.retain_ttl;
   store.cache_ttl = config.cache_ttl;
   store.recall_wait = config.recall_wait;
@@ -111,7 +112,8 @@ StatusOr<DevicePlan> PlanGpu(const Config& config, const DeviceConfig& device,
   return DevicePlan{.device = CudaDeviceOptions{.name = device.name,
                                                 .uuid = gpu.uuid,
                                                 .driver_timeout = config.driver_timeout,
-                                                .writers = static_cast<size_t>(writers)},
+                                                .writers = static_cast<size_t>(writers),
+                                                .gpudirect = config.single_segment},
                     .store = store};
 }
 

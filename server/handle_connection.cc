@@ -48,6 +48,8 @@ HandleConnection::HandleConnection(const HandleSurroundings& surroundings, Uniqu
       peer_(std::move(peer)),
       give_up_(After(surroundings_.clock.Now(), surroundings_.options.hello_timeout)) {}
 
+HandleConnection::~HandleConnection() { ForgetFetch(); }
+
 void HandleConnection::OnReadable() {
   for (int i = 0; i < kPacketsPerTurn && !hung_up(); ++i) {
     const Received received = ReceivePacket(socket_.get(), surroundings_.buffer);
@@ -170,22 +172,6 @@ void HandleConnection::Serve(const v1::ClientPacket& packet) {
   }
 }
 
-void HandleConnection::TakeFetch(const v1::FetchShare& fetch) {
-  if (fetch_.has_value() || in_flight_.has_value()) {
-    return Break("a fetch while the last batch is not acknowledged");
-  }
-  fetch_ = fetch;
-  Flush();
-}
-
-void HandleConnection::TakeAck(const v1::ShareAck& ack) {
-  if (!in_flight_.has_value() || in_flight_->share.value() != ack.share_serial() ||
-      in_flight_->next_segment != ack.next_segment()) {
-    return Break("an acknowledgement that nobody waits for");
-  }
-  in_flight_.reset();
-}
-
 void HandleConnection::TakeUnmapped(const v1::Unmapped& unmapped) {
   for (const uint64_t serial : unmapped.share_serials()) {
     const ShareSerial share(serial);
@@ -296,43 +282,13 @@ void HandleConnection::Enqueue(const v1::DaemonPacket& packet) {
 }
 
 void HandleConnection::Flush() {
-  const Instant now = surroundings_.clock.Now();
-  if (outbound_.Flush(socket_.get(), now) && fetch_.has_value()) AnswerFetch(now);
-}
-
-void HandleConnection::AnswerFetch(Instant now) {
-  const LeaseId lease(fetch_->lease_id());
-  const uint32_t first = fetch_->first_segment();
-  const StatusOr<ShareExport> share =
-      surroundings_.store.ExportShare(session_, lease, first, static_cast<uint32_t>(kMaxPacketFds));
-  v1::DaemonPacket packet;
-  std::span<const UniqueFd> fds;
-  if (share.ok()) {
-    v1::ShareBatch& batch = *packet.mutable_share_batch();
-    batch.set_lease_id(lease.value());
-    batch.set_share_serial(share->share.serial.value());
-    batch.set_region_id(share->share.region.value());
-    batch.set_first_segment(first);
-    batch.set_segment_count(share->segment_count);
-    for (const Bytes size : share->sizes) batch.add_segment_sizes(size.count());
-    fds = share->fds;
-  } else {
-    v1::ShareRefused& refused = *packet.mutable_share_refused();
-    refused.set_lease_id(lease.value());
-    refused.set_reason(DetailOf(share.status()).value_or(ErrorDetail{}).reason);
-    refused.set_message(std::string(share.status().message()));
-  }
-  if (!outbound_.SendNow(socket_.get(), packet.SerializeAsString(), fds, now)) return;
-  fetch_.reset();
-  if (share.ok()) {
-    in_flight_ = {.share = share->share.serial,
-                  .next_segment = first + static_cast<uint32_t>(fds.size())};
-  }
+  const bool drained = outbound_.Flush(socket_.get(), surroundings_.clock.Now());
+  if (drained && fetch_.has_value() && !export_.valid()) BeginExport();
 }
 
 void HandleConnection::ForgetOutbound() {
   outbound_.Clear();
-  fetch_.reset();
+  ForgetFetch();
 }
 
 }  // namespace tenure

@@ -7,7 +7,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/base/status.h"
 #include "core/base/unique_fd.h"
+#include "core/store/share_export.h"
 #include "core/store/store.h"
 #include "server/handle_options.h"
 #include "server/handle_outbound.h"
@@ -39,12 +41,14 @@ std::string WelcomeWithoutSession(const HandleServerOptions& options);
 //
 // A death finishes every phase, and so does a hang-up or a break while greeting; a goodbye that
 // leaves nothing mapped finishes at once. Fds of a Region are made when they can be sent and closed
-// right after, so that a client that does not read costs none.
+// right after, so that a client that does not read costs none. The Store makes them, which may take
+// for ever: a fetch waits for that, and nothing else does.
 class HandleConnection {
  public:
   HandleConnection(const HandleSurroundings& surroundings, UniqueFd socket, HandlePeer peer);
   HandleConnection(const HandleConnection&) = delete;
   HandleConnection& operator=(const HandleConnection&) = delete;
+  ~HandleConnection();
 
   // The socket can be read or has hung up. Takes a bounded number of packets.
   void OnReadable();
@@ -61,6 +65,8 @@ class HandleConnection {
   void Recall(ShareSerial share, RegionId region, Duration answer_within);
   void LeaseLost(LeaseId lease, RegionId region, Reason reason);
   void Drain(Duration deadline);
+  // What came of an export that this connection began; dropped if it does not wait for it any more.
+  void Exported(ExportId id, const StatusOr<ShareExport>& batch);
 
   int socket() const { return socket_.get(); }
   int pidfd() const { return peer_.pidfd.get(); }
@@ -102,8 +108,14 @@ class HandleConnection {
   // What the client gets.
   void Enqueue(const v1::DaemonPacket& packet);
   void Flush();
-  void AnswerFetch(Instant now);
   void ForgetOutbound();
+
+  // handle_connection_fetch.cc: from a fetch to its answer. REQUIRE: fetch_, but ForgetFetch.
+  void BeginExport();
+  // False if it cannot go now: a Flush that drains the queue begins anew.
+  bool SendBatch(const ShareExport& exported);
+  void RefuseFetch(const Status& why);
+  void ForgetFetch();
 
   const HandleSurroundings& surroundings_;
   UniqueFd socket_;
@@ -116,7 +128,8 @@ class HandleConnection {
   Instant give_up_ = kNever;  // hello was not said, or the process counts as dead
 
   HandleOutbound outbound_;
-  std::optional<v1::FetchShare> fetch_;  // asked for and not sent yet
+  std::optional<v1::FetchShare> fetch_;  // asked for and not answered yet
+  ExportId export_;                      // for fetch_, not valid while none is under way
   struct InFlight {
     ShareSerial share;
     uint32_t next_segment = 0;

@@ -14,15 +14,16 @@ bool HandleInbox::Open() {
 }
 
 void HandleInbox::Close() {
+  std::vector<HandlePost> dropped;
   const MutexLock lock(mutex_);
   open_ = false;
-  posts_.clear();
+  dropped.swap(posts_);
 }
 
-void HandleInbox::Post(const HandlePost& post) {
+void HandleInbox::Post(HandlePost post) {
   const MutexLock lock(mutex_);
   if (!open_) return;
-  posts_.push_back(post);
+  posts_.push_back(std::move(post));
   // The counter is far from its limit: each Take sets it back.
   if (posts_.size() == 1) eventfd_write(event_fd_.get(), 1);
 }

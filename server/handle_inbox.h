@@ -5,9 +5,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
-#include "core/base/status.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
 #include "core/base/unique_fd.h"
+#include "core/store/share_export.h"
 
 namespace tenure {
 
@@ -24,11 +25,17 @@ struct PostedLeaseLost {
   RegionId region;
   Reason reason{};
 };
+struct PostedExport {
+  SessionId session;
+  ExportId id;
+  StatusOr<ShareExport> batch;
+};
 struct PostedDrain {
   Duration deadline{};
 };
 struct PostedStop {};
-using HandlePost = std::variant<PostedRecall, PostedLeaseLost, PostedDrain, PostedStop>;
+using HandlePost =
+    std::variant<PostedRecall, PostedLeaseLost, PostedExport, PostedDrain, PostedStop>;
 
 // Carries posts to the thread of the handle socket, in order, and wakes it. Closed at first: what
 // is posted while it is closed is dropped. Thread-safe; nothing here waits.
@@ -38,7 +45,7 @@ class HandleInbox {
   bool Open();
   void Close();
 
-  void Post(const HandlePost& post);
+  void Post(HandlePost post);
   // Everything posted since the last call.
   std::vector<HandlePost> Take();
 

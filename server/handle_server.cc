@@ -87,6 +87,10 @@ void HandleServer::OnLeaseLost(SessionId session, LeaseId lease, RegionId region
       PostedLeaseLost{.session = session, .lease = lease, .region = region, .reason = reason});
 }
 
+void HandleServer::OnExported(SessionId session, ExportId id, StatusOr<ShareExport> batch) {
+  inbox_.Post(PostedExport{.session = session, .id = id, .batch = std::move(batch)});
+}
+
 void HandleServer::Run() {
   pthread_setname_np(pthread_self(), "tenure-handle");
   std::array<epoll_event, kEventsPerTurn> events;
@@ -248,6 +252,11 @@ void HandleServer::Deliver(const PostedLeaseLost& post) {
   Tell(post.session, [&](HandleConnection& connection) {
     connection.LeaseLost(post.lease, post.region, post.reason);
   });
+}
+
+void HandleServer::Deliver(const PostedExport& post) {
+  Tell(post.session,
+       [&](HandleConnection& connection) { connection.Exported(post.id, post.batch); });
 }
 
 void HandleServer::Deliver(const PostedDrain& post) {

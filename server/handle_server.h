@@ -55,6 +55,7 @@ class HandleServer final : public SessionEvents {
   void OnRecall(SessionId session, ShareSerial share, RegionId region,
                 Duration answer_within) override;
   void OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) override;
+  void OnExported(SessionId session, ExportId id, StatusOr<ShareExport> batch) override;
 
  private:
   using ConnectionId = uint64_t;  // never reused, so that a late event of the kernel finds nothing
@@ -76,6 +77,7 @@ class HandleServer final : public SessionEvents {
   void Tell(SessionId session, const std::function<void(HandleConnection&)>& what);
   void Deliver(const PostedRecall& post);
   void Deliver(const PostedLeaseLost& post);
+  void Deliver(const PostedExport& post);
   void Deliver(const PostedDrain& post);
   void Deliver(const PostedStop& post);
   // Brings what is watched and indexed in line with the connection's state after anything was done

@@ -220,6 +220,12 @@ void AddLeases(Families& out, const Snapshots& snapshots) {
 }
 
 void AddBackend(Families& out, const Snapshots& snapshots) {
+  AddPerDevice(out, snapshots, "tenure_device_foreign_bytes",
+               "Of the device, used by others, as the driver says.", MetricType::Gauge,
+               [](const auto& now) { return now.foreign.count(); });
+  AddPerDevice(out, snapshots, "tenure_device_lost", "1 once the device does not serve any more.",
+               MetricType::Gauge,
+               [](const auto& now) { return uint64_t{now.lost.ok() ? 0U : 1U}; });
   AddPerDevice(out, snapshots, "tenure_backend_segments_created_total",
                "Segments taken from the backend.", MetricType::Counter,
                [](const auto& now) { return now.backend.segments_created; });

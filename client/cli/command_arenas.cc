@@ -29,7 +29,7 @@ void PrintLedger(const client::ArenaLedger& ledger) {
     uint64_t bytes;
     const char* meaning;
   };
-  const std::array<Row, 16> rows = {{
+  const std::array<Row, 17> rows = {{
       {"capacity", ledger.capacity, "what the arena may hold: the sum of the next eight"},
       {"leased", ledger.leased, "regions with a live lease"},
       {"loading", ledger.loading, "regions being filled"},
@@ -45,6 +45,7 @@ void PrintLedger(const client::ArenaLedger& ledger) {
       {"allocated", ledger.allocated, "leased + loading + idle + quarantined + padding"},
       {"requested", ledger.requested, "of that, what callers asked for"},
       {"largest_free", ledger.largest_free, "the largest request that would succeed now"},
+      {"lost", ledger.lost, "was capacity before the device was lost"},
       {"fragmentation", 0, "1 - largest_free / free"},
   }};
   Table table(
@@ -79,7 +80,13 @@ int Run(const Globals& globals) {
               << "segments: " << counters.segments_created << " created ("
               << FormatBytes(counters.bytes_created) << "), " << counters.segments_destroyed
               << " destroyed (" << FormatBytes(counters.bytes_destroyed) << "), "
-              << counters.exports << " exports\n\n";
+              << counters.exports << " exports\n";
+    if (device.foreign_bytes > 0) {
+      std::cout << "used by others, as the driver says: " << FormatBytes(device.foreign_bytes)
+                << '\n';
+    }
+    if (!device.lost.empty()) std::cout << "does not serve any more: " << device.lost << '\n';
+    std::cout << '\n';
     for (const client::ArenaLedger& ledger : device.arenas) {
       PrintLedger(ledger);
       std::cout << '\n';

@@ -11,7 +11,7 @@
 namespace tenure::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kHints = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kHints = {{
     {"DAEMON_UNREACHABLE",
      "is tenured running, and is --directory (or TENURE_DIR) the one it was given?"},
     {"DAEMON_GONE", "the daemon stopped or was restarted; run the command again"},
@@ -22,6 +22,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kHints =
      "see who holds the room with `tenurectl models` and `tenurectl sessions`, and unload or "
      "stop some"},
     {"BACKEND", "the device gave less memory than configured; other programs may use it"},
+    {"DEVICE_LOST",
+     "the device serves nobody until the daemon is started again; `tenurectl arenas` says why"},
+    {"DRIVER", "NVIDIA's driver refused what it should not; its log and the daemon's say more"},
+    {"CUDA_UNAVAILABLE", "run this where the GPU's driver is, `tenured --check-device` tells"},
     {"PATH_OUTSIDE_ROOTS", "the path must lie under a model root; `tenurectl version` lists them"},
     {"FILE_NOT_FOUND", "paths are as the daemon sees them: ROOT/relative or absolute"},
     {"INVALID_CHECKPOINT",

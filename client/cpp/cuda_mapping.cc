@@ -1,5 +1,6 @@
 #include "client/cpp/cuda_mapping.h"
 
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -26,7 +27,7 @@ absl::StatusOr<std::shared_ptr<Mapping>> CudaMapping::Reserve(std::shared_ptr<Cu
 }
 
 CudaMapping::CudaMapping(std::shared_ptr<CudaDevice> device, CUdeviceptr at, uint64_t size_bytes)
-    : Mapping(reinterpret_cast<const std::byte*>(at), size_bytes),
+    : Mapping(std::bit_cast<const std::byte*>(at), size_bytes),
       device_(std::move(device)),
       ordinal_(device_->ordinal()),
       at_(at) {}
@@ -42,7 +43,7 @@ absl::Status CudaMapping::Append(UniqueFd fd, uint64_t segment_bytes) {
   const CudaDriver& driver = device_->driver();
   CUmemGenericAllocationHandle handle = 0;
   TENURE_CLIENT_RETURN_IF_ERROR(driver.Check(
-      driver.cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(intptr_t{fd.get()}),
+      driver.cuMemImportFromShareableHandle(&handle, std::bit_cast<void*>(intptr_t{fd.get()}),
                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
       "importing a segment of a CUDA device"));
   fd.Reset();

@@ -62,11 +62,10 @@ void HandleSession::Reserve(const std::shared_ptr<Fetch>& fetch) {
   if (!host && cuda_ == nullptr) cuda_ = std::make_shared<CudaDevices>();
   const auto work = [fetch, host, cuda = cuda_]() -> absl::Status {
     const HeldLease& lease = *fetch->lease;
-    absl::StatusOr<std::shared_ptr<Mapping>> reserved =
-        host ? HostMapping::Reserve(lease.region_bytes())
-             : cuda->Reserve(lease.device_uuid(), lease.region_bytes());
-    if (reserved.ok()) fetch->mapping = *std::move(reserved);
-    return reserved.status();
+    TENURE_CLIENT_ASSIGN_OR_RETURN(fetch->mapping,
+                                   host ? HostMapping::Reserve(lease.region_bytes())
+                                        : cuda->Reserve(lease.device_uuid(), lease.region_bytes()));
+    return absl::OkStatus();
   };
   Perform(!host, work,
           [this, fetch](absl::Status status) { ContinueFetch(fetch, std::move(status)); });

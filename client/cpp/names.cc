@@ -21,6 +21,8 @@ std::string_view ModelStateName(ModelState state) {
       return "retained";
     case ModelState::kEmpty:
       return "empty";
+    case ModelState::kLost:
+      return "lost";
     case ModelState::kGone:
       return "gone";
   }

@@ -19,6 +19,8 @@ ModelState ToValue(v1::ModelState state) {
       return ModelState::kEmpty;
     case v1::MODEL_STATE_GONE:
       return ModelState::kGone;
+    case v1::MODEL_STATE_LOST:
+      return ModelState::kLost;
     default:
       return ModelState::kUnspecified;
   }
@@ -84,6 +86,7 @@ ArenaLedger ToValue(const v1::ArenaLedger& ledger) {
   value.cached = ledger.cached();
   value.unbacked = ledger.unbacked();
   value.stranded = ledger.stranded();
+  value.lost = ledger.lost();
   value.free = ledger.free();
   value.reserved = ledger.reserved();
   value.allocated = ledger.allocated();
@@ -105,6 +108,8 @@ Device ToValue(const v1::Device& device) {
   value.backend_counters = {counters.segments_created(), counters.segments_destroyed(),
                             counters.bytes_created(), counters.bytes_destroyed(),
                             counters.exports()};
+  value.foreign_bytes = device.foreign_bytes();
+  value.lost = device.lost();
   return value;
 }
 

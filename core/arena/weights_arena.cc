@@ -18,13 +18,17 @@ std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule) {
   return sizes;
 }
 
-WeightsArena::WeightsArena(Bytes capacity, Bytes segment_size, Bytes granule)
-    : capacity_(capacity), segment_size_(segment_size), granule_(granule) {
-  TENURE_CHECK((capacity % granule).zero());
-  TENURE_CHECK(!segment_size.zero() && (segment_size % granule).zero());
+WeightsArena::WeightsArena(const WeightsArenaOptions& options) : options_(options) {
+  TENURE_CHECK((options.capacity % options.granule).zero());
+  TENURE_CHECK(!options.segment_size.zero() && (options.segment_size % options.granule).zero());
 }
 
-Bytes WeightsArena::RegionBytes(Bytes size) const { return AlignUp(size, granule_); }
+Bytes WeightsArena::RegionBytes(Bytes size) const { return AlignUp(size, options_.granule); }
+
+std::vector<Bytes> WeightsArena::SizesFor(Bytes size) const {
+  if (!options_.single_segment) return SegmentSizes(size, options_.segment_size, options_.granule);
+  return size.zero() ? std::vector<Bytes>() : std::vector<Bytes>{RegionBytes(size)};
+}
 
 std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
   Claim claim;
@@ -33,7 +37,7 @@ std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
 
   const Bytes room = unbacked();
   Bytes missing;
-  for (const Bytes wanted : SegmentSizes(size, segment_size_, granule_)) {
+  for (const Bytes wanted : SizesFor(size)) {
     Claim::Slot& slot = claim.slots.emplace_back(Claim::Slot{.size = wanted, .segment = {}});
     const auto cached = cache_.find(wanted);
     if (cached == cache_.end()) {
@@ -99,7 +103,7 @@ void WeightsArena::Left(Bytes size) {
 }
 
 void WeightsArena::Validate() const {
-  TENURE_CHECK(claimed_ + cached_ + leaving_ <= capacity_);
+  TENURE_CHECK(claimed_ + cached_ + leaving_ <= capacity());
   Bytes cached;
   for (const auto& [size, queue] : cache_) {
     TENURE_CHECK(!queue.empty());

@@ -17,6 +17,14 @@ namespace tenure {
 // one of a few. REQUIRES: `segment_size` is a positive multiple of `granule`.
 std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule);
 
+struct WeightsArenaOptions {
+  Bytes capacity;
+  Bytes segment_size;
+  Bytes granule;
+  // Every Region is one Segment of its own size, for those who can pin only one range at a time.
+  bool single_segment = false;
+};
+
 // The budget of the weights arena and the Segments that nobody uses: bytes are claimed here before
 // memory exists, and Segments come back here before they go back to the backend. A Segment is
 // either cached here, leaving (on its way back to the backend), or with whoever claimed it. What
@@ -30,7 +38,7 @@ std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule);
 class WeightsArena {
  public:
   // REQUIRES: `capacity` and `segment_size` are multiples of `granule`, `segment_size` positive.
-  WeightsArena(Bytes capacity, Bytes segment_size, Bytes granule);
+  explicit WeightsArena(const WeightsArenaOptions& options);
 
   // Room for one Region. The caller destroys `evicted` first, reports `spare` bytes of it with Left
   // and the others with Destroyed, then creates a Segment for each empty slot and reports it with
@@ -73,18 +81,18 @@ class WeightsArena {
   // What is pinned of the Segments that were destroyed, in all.
   void SetPinned(Bytes size) { pinned_ = size; }
 
-  Bytes capacity() const { return capacity_; }
+  Bytes capacity() const { return options_.capacity; }
   Bytes claimed() const { return claimed_; }
   Bytes cached() const { return cached_; }
   Bytes leaving() const { return leaving_; }
   Bytes stranded() const {
-    return std::min(surviving_ + pinned_, capacity_ - claimed_ - cached_ - leaving_);
+    return std::min(surviving_ + pinned_, capacity() - claimed_ - cached_ - leaving_);
   }
-  Bytes unbacked() const { return capacity_ - claimed_ - cached_ - leaving_ - stranded(); }
+  Bytes unbacked() const { return capacity() - claimed_ - cached_ - leaving_ - stranded(); }
   // What could be claimed at once.
   Bytes available() const { return cached_ + unbacked(); }
   // True if there is no room for all that is claimed here beside what is pinned.
-  bool overdrawn() const { return claimed_ + cached_ + leaving_ + pinned_ > capacity_; }
+  bool overdrawn() const { return claimed_ + cached_ + leaving_ + pinned_ > capacity(); }
   // Held from the backend, by whomever.
   Bytes reserved() const { return reserved_; }
 
@@ -97,9 +105,9 @@ class WeightsArena {
     Instant since;
   };
 
-  const Bytes capacity_;
-  const Bytes segment_size_;
-  const Bytes granule_;
+  std::vector<Bytes> SizesFor(Bytes size) const;
+
+  const WeightsArenaOptions options_;
   Bytes claimed_;
   Bytes cached_;
   Bytes leaving_;

@@ -227,6 +227,11 @@ bool LeaseTable::EndExport(SessionId session, ShareSerial serial, bool sent) {
   return true;
 }
 
+bool LeaseTable::HasShare(SessionId session, ShareSerial serial) const {
+  const auto found = shares_.find(serial);
+  return found != shares_.end() && found->second.first == session;
+}
+
 std::optional<RegionId> LeaseTable::CloseShare(SessionId session, ShareSerial serial) {
   const auto found = shares_.find(serial);
   if (found == shares_.end() || found->second.first != session) return std::nullopt;

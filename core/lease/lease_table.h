@@ -34,7 +34,7 @@ struct Share {
   RegionId region;
   std::optional<Instant> recalled_until;
   bool recall_unanswered = false;
-  uint32_t exports = 0;  // under way
+  uint32_t exports = 0;  // begun and not ended
   bool sent = false;     // fds of one that ended may have reached the Session
 };
 
@@ -99,9 +99,11 @@ class LeaseTable {
   // Begins an export under the Share through which the lease's Session has the Region mapped: the
   // one it has, or a new one. Errors as in Find.
   StatusOr<Share> OpenShare(SessionId session, LeaseId id);
-  // Ends an export; `sent`: its fds go to the Session. A Share of which nothing was sent ends with
-  // the last of its exports. False if the Share had ended before: then nothing may be sent.
+  // Ends an export; `sent`: the Session may have got its fds. A Share of which nothing was sent
+  // ends with the last of its exports. False if the Share had ended before.
   bool EndExport(SessionId session, ShareSerial serial, bool sent);
+  // True from OpenShare until the Share has ended.
+  bool HasShare(SessionId session, ShareSerial serial) const;
   // The Session's word that nothing is mapped under this serial. The Region, or nullopt if the
   // Session has no such Share. Answers for expired leases on that Region; a live lease goes on
   // without a Share.

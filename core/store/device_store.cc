@@ -13,13 +13,18 @@ DeviceStore::DeviceStore(Device& device, const DeviceStoreOptions& options, cons
       clock_(clock),
       copy_engine_(copy_engine),
       events_(events),
-      arena_(options.weights_capacity, options.segment_size, device.info().granule),
+      export_ids_(ids.exports),
+      arena_({.capacity = options.weights_capacity,
+              .segment_size = options.segment_size,
+              .granule = device.info().granule,
+              .single_segment = options.single_segment}),
       regions_(ids.regions),
       leases_(ids.leases, ids.shares) {
   TENURE_CHECK(options.concurrent_loads >= 1);
   for (int i = 0; i < options.concurrent_loads; ++i) {
     threads_.emplace_back([this] { RunLoads(); });
   }
+  threads_.emplace_back([this] { RunExports(); });
   threads_.emplace_back([this] { RunDestroyer(); });
 }
 
@@ -30,6 +35,7 @@ DeviceStore::~DeviceStore() {
     const Status reason = Error(Reason::kShuttingDown, "the daemon is stopping");
     for (const auto& job : jobs_) job->Abandon(reason);
     work_.NotifyAll();
+    export_work_.NotifyAll();
     waste_.NotifyAll();
     changed_.NotifyAll();
   }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -25,6 +27,7 @@
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
 #include "core/store/session.h"
+#include "core/store/share_export.h"
 #include "core/transfer/copy_engine.h"
 
 namespace tenure {
@@ -32,6 +35,7 @@ namespace tenure {
 struct DeviceStoreOptions {
   Bytes weights_capacity;
   Bytes segment_size = MiB(64);
+  bool single_segment = false;                     // a Region is one Segment
   Duration retain_ttl = std::chrono::minutes(10);  // kForever: until the room is needed
   Duration cache_ttl = kForever;                   // how long unused Segments are kept
   Duration recall_wait = std::chrono::milliseconds(200);
@@ -47,14 +51,7 @@ struct IdSequences {
   IdSequence<RegionId> regions;
   IdSequence<LeaseId> leases;
   IdSequence<ShareSerial> shares;
-};
-
-// One batch of a Region's Segments on their way to a client.
-struct ShareExport {
-  Share share;
-  uint32_t segment_count = 0;  // of the Region
-  std::vector<Bytes> sizes;    // of the Segments in `fds`
-  std::vector<UniqueFd> fds;
+  IdSequence<ExportId> exports;
 };
 
 // The weights of one Device: its arena, Regions, models, leases, and the workers that fill them. It
@@ -115,13 +112,26 @@ class DeviceStore {
   std::optional<Renewal> Renew(SessionId session, LeaseId lease);
   bool IsLive(SessionId session, LeaseId lease) const;
 
-  // --- Shares.
+  // --- Shares. An export runs on a thread of the Device, which may take long or for ever, while
+  // nobody waits:
+  //
+  //   BeginExport --> SessionEvents::OnExported --> CheckExport --> send the fds --> EndExport
+  //
+  // Whatever came of it, a Share under which nothing was sent ends with the last of its exports.
 
-  // Registers the Share, then exports at most `limit` Segments from `first` on. nullopt if this
-  // Device has no such lease. LEASE_EXPIRED, INVALID_REQUEST for an index beyond the Region,
-  // BACKEND.
-  std::optional<StatusOr<ShareExport>> ExportShare(SessionId session, LeaseId lease, uint32_t first,
-                                                   uint32_t limit);
+  // Registers the Share, and has at most `limit` Segments from `first` on exported. Comes to its
+  // end with OnExported, unless EndExport is faster. nullopt if this Device has no such lease.
+  // LEASE_EXPIRED, INVALID_REQUEST for an index beyond the Region, DEVICE_LOST; and in OnExported
+  // also BACKEND, DRIVER, LEASE_NOT_FOUND and CANCELLED, as CheckExport.
+  std::optional<StatusOr<ExportId>> BeginExport(SessionId session, LeaseId lease, uint32_t first,
+                                                uint32_t limit);
+  // Whether a batch may still be sent: LEASE_EXPIRED, or LEASE_NOT_FOUND once it was released;
+  // CANCELLED if the Share has ended; DEVICE_LOST. The Share then stays until EndExport, unless the
+  // Session ends or says that it unmapped it. nullopt if no such export has begun, or it has ended.
+  std::optional<Status> CheckExport(ExportId id) const;
+  // Nobody waits for it any more. `sent`: the Session may have got its fds. False if there is no
+  // such export, or it has ended. REQUIRES: it was exported, if it was sent.
+  bool EndExport(ExportId id, bool sent);
   // False if the Session has no such Share here.
   bool Unmapped(SessionId session, ShareSerial share);
 
@@ -168,6 +178,18 @@ class DeviceStore {
     WeightsArena::Claim claim;  // of a new Region
     std::vector<bool> created;  // of its Segments: which were not there before
   };
+
+  // From BeginExport until it has ended and the thread is done with it.
+  struct Export {
+    enum class Stage { kWaiting, kRunning, kExported };
+    Share share;  // as it was when the export began
+    LeaseId lease;
+    uint32_t segment_count = 0;         // of the Region
+    std::span<const Segment> segments;  // to be exported; the Region's count keeps them
+    Stage stage = Stage::kWaiting;
+    bool ended = false;  // while it is running
+  };
+  using Exports = std::map<ExportId, Export>;
 
   // device_store.cc: what happens by itself, and on the way out.
   void TakeOffline(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -237,6 +259,15 @@ class DeviceStore {
   void UsesChanged(const std::vector<RegionId>& regions) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UseChanged(RegionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // device_store_export.cc
+  void RunExports();
+  void RunExport(ExportId id, const Export& running);
+  Status MaySend(const Export& exported) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: it has not ended.
+  void End(Exports::iterator ending, bool sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends those that the Device has not come to an end with.
+  void LoseExports(const Status& reason, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // device_store_view.cc
   const Model* FindModel(const std::string& name, Revision revision) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -250,13 +281,15 @@ class DeviceStore {
   const Clock& clock_;
   const CopyEngine& copy_engine_;
   SessionEvents& events_;
+  IdSequence<ExportId>& export_ids_;
 
   std::atomic<uint64_t> changes_ = 0;
 
   mutable Mutex mutex_;
-  CondVar changed_;  // any table changed
-  CondVar work_;     // a job was queued, or the store closes
-  CondVar waste_;    // Segments are leaving, or the store closes
+  CondVar changed_;      // any table changed
+  CondVar work_;         // a job was queued, or the store closes
+  CondVar export_work_;  // an export waits, or the store closes
+  CondVar waste_;        // Segments are leaving, or the store closes
   WeightsArena arena_ ABSL_GUARDED_BY(mutex_);
   RegionTable regions_ ABSL_GUARDED_BY(mutex_);
   ModelTable models_ ABSL_GUARDED_BY(mutex_);
@@ -265,6 +298,7 @@ class DeviceStore {
   std::unordered_map<SessionId, Bytes> surviving_ ABSL_GUARDED_BY(mutex_);
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
+  Exports exports_ ABSL_GUARDED_BY(mutex_);                             // in the order they came in
   std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   Status lost_ ABSL_GUARDED_BY(mutex_);  // DEVICE_LOST once the Device is

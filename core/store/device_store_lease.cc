@@ -1,5 +1,4 @@
 #include <absl/strings/str_cat.h>
-#include <algorithm>
 #include <utility>
 
 #include "core/store/device_store.h"
@@ -98,56 +97,6 @@ std::optional<DeviceStore::Renewal> DeviceStore::Renew(SessionId session, LeaseI
 bool DeviceStore::IsLive(SessionId session, LeaseId lease) const {
   const MutexLock lock(mutex_);
   return leases_.Find(session, lease).ok();
-}
-
-std::optional<StatusOr<ShareExport>> DeviceStore::ExportShare(SessionId session, LeaseId lease,
-                                                              uint32_t first, uint32_t limit) {
-  ShareExport batch;
-  RegionId id;
-  std::span<const Segment> wanted;
-  {
-    const MutexLock lock(mutex_);
-    id = leases_.RegionOf(lease);
-    if (!id.valid()) return std::nullopt;
-    const std::vector<Segment>& segments = regions_.Find(id)->segments;
-    // A Region without bytes has no Segments: its first batch is empty.
-    if (first > segments.size() || (first == segments.size() && first > 0)) {
-      return Error(Reason::kInvalidRequest,
-                   absl::StrCat("the region has no such segment: ", first));
-    }
-    StatusOr<Share> share = leases_.OpenShare(session, lease);
-    if (!share.ok()) return share.status();
-    batch.share = *share;
-    batch.segment_count = static_cast<uint32_t>(segments.size());
-    wanted = std::span(segments).subspan(first, std::min<size_t>(limit, segments.size() - first));
-    UseChanged(id);
-    regions_.Update(id, [](Region& region) { ++region.exports; });
-  }
-  Status exported;
-  for (const Segment& segment : wanted) {
-    StatusOr<UniqueFd> fd = segment.Export();
-    if (!fd.ok()) {
-      exported = fd.status();
-      break;
-    }
-    batch.sizes.push_back(segment.size());
-    batch.fds.push_back(*std::move(fd));
-  }
-  const MutexLock lock(mutex_);
-  regions_.Update(id, [](Region& region) { --region.exports; });
-  const bool shared = leases_.EndExport(session, batch.share.serial, exported.ok());
-  UseChanged(id);
-  if (!exported.ok()) return exported;
-  if (!shared) return Error(Reason::kCancelled, "the share ended while it was being exported");
-  return batch;
-}
-
-bool DeviceStore::Unmapped(SessionId session, ShareSerial share) {
-  const MutexLock lock(mutex_);
-  const std::optional<RegionId> region = leases_.CloseShare(session, share);
-  if (!region.has_value()) return false;
-  UseChanged(*region);
-  return true;
 }
 
 }  // namespace tenure

@@ -11,6 +11,7 @@ void DeviceStore::Lose(const Status& reason, Outbox& outbox) {
     job->waiters.clear();
     job->done.NotifyAll();
   }
+  LoseExports(reason, outbox);
   const std::vector<Lease> leases = leases_.Expire(kNever);
   counters_.leases_lost += leases.size();
   for (const Lease& lease : leases) {

@@ -180,7 +180,8 @@ Status DeviceStore::Create(Placement& placement, LoadResult& result) {
   const MutexLock lock(mutex_);
   if (created.ok()) arena_.Created(std::accumulate(missing.begin(), missing.end(), Bytes(0)));
   regions_.Update(placement.region, [&](Region& region) { region.segments = std::move(segments); });
-  return created.status();
+  if (created.ok() || device_.foreign().zero()) return created.status();
+  return WithNote(created.status(), "used by others", FormatBytes(device_.foreign()));
 }
 
 void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& result) {

@@ -21,22 +21,37 @@ class Outbox {
     for (const Lease& lease : leases) lost_.emplace_back(lease, reason);
   }
 
-  bool empty() const { return recalls_.empty() && lost_.empty(); }
+  void AddFailedExport(SessionId session, ExportId id, const Status& status) {
+    failed_exports_.push_back({session, id, status});
+  }
+
+  bool empty() const { return recalls_.empty() && lost_.empty() && failed_exports_.empty(); }
 
   // REQUIRES: the caller holds no lock.
   void Send(Duration answer_within) {
+    for (const FailedExport& failed : failed_exports_) {
+      events_.OnExported(failed.session, failed.id, failed.status);
+    }
     for (const auto& [lease, reason] : lost_) {
       events_.OnLeaseLost(lease.session, lease.id, lease.region, reason);
     }
     for (const Share& share : recalls_) {
       events_.OnRecall(share.session, share.serial, share.region, answer_within);
     }
+    failed_exports_.clear();
     lost_.clear();
     recalls_.clear();
   }
 
  private:
+  struct FailedExport {
+    SessionId session;
+    ExportId id;
+    Status status;
+  };
+
   SessionEvents& events_;
+  std::vector<FailedExport> failed_exports_;
   std::vector<Share> recalls_;
   std::vector<std::pair<Lease, Reason>> lost_;
 };

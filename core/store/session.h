@@ -7,6 +7,7 @@
 #include "core/base/ids.h"
 #include "core/base/status.h"
 #include "core/base/units.h"
+#include "core/store/share_export.h"
 
 namespace tenure {
 
@@ -29,6 +30,9 @@ class SessionEvents {
                         Duration answer_within) = 0;
   // LEASE_EXPIRED or DEVICE_LOST.
   virtual void OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) = 0;
+  // What came of an export for the Session: a batch that may be sent, and EndExport is to be
+  // called; or an error, and it has ended. Not told of one that ended before.
+  virtual void OnExported(SessionId session, ExportId id, StatusOr<ShareExport> batch) = 0;
 };
 
 }  // namespace tenure

@@ -261,13 +261,26 @@ DeviceStore::Renewal Store::Renew(SessionId session, LeaseId lease) {
   return {.lease = LeaseNotFound(lease), .generation = {}};
 }
 
-StatusOr<ShareExport> Store::ExportShare(SessionId session, LeaseId lease, uint32_t first,
-                                         uint32_t limit) {
+StatusOr<ExportId> Store::BeginExport(SessionId session, LeaseId lease, uint32_t first,
+                                      uint32_t limit) {
   for (const auto& device : devices_) {
-    std::optional<StatusOr<ShareExport>> batch = device->ExportShare(session, lease, first, limit);
-    if (batch.has_value()) return *std::move(batch);
+    const std::optional<StatusOr<ExportId>> begun =
+        device->BeginExport(session, lease, first, limit);
+    if (begun.has_value()) return *begun;
   }
   return LeaseNotFound(lease);
+}
+
+Status Store::CheckExport(ExportId id) const {
+  for (const auto& device : devices_) {
+    if (const std::optional<Status> checked = device->CheckExport(id)) return *checked;
+  }
+  return Error(Reason::kCancelled, "the export has ended");
+}
+
+bool Store::EndExport(ExportId id, bool sent) {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](const auto& device) { return device->EndExport(id, sent); });
 }
 
 bool Store::Unmapped(SessionId session, ShareSerial share) {

@@ -78,8 +78,11 @@ class Store {
   DeviceStore::Renewal Renew(SessionId session, LeaseId lease);
 
   // --- Shares.
-  StatusOr<ShareExport> ExportShare(SessionId session, LeaseId lease, uint32_t first,
-                                    uint32_t limit);
+  // As in DeviceStore; LEASE_NOT_FOUND if no Device has the lease.
+  StatusOr<ExportId> BeginExport(SessionId session, LeaseId lease, uint32_t first, uint32_t limit);
+  // CANCELLED if no such export has begun, or it has ended.
+  Status CheckExport(ExportId id) const;
+  bool EndExport(ExportId id, bool sent);
   // False if the Session has no such Share.
   bool Unmapped(SessionId session, ShareSerial share);
 

@@ -40,7 +40,7 @@ models:
 devices:
   - {name: "host:1", backend: host, total: 1GiB, weights: 25%, huge_pages: try}
   - {backend: cuda, uuid: GPU-7e4e, weights: 2GiB}
-weights: {segment_size: 4MiB, retain_ttl: 0, cache_ttl: never, recall_wait: 50ms,
+weights: {segment_size: 4MiB, single_segment: true, retain_ttl: 0, cache_ttl: never, recall_wait: 50ms,
           idle_unload_after: 1h, concurrent_loads: 3}
 leases: {ttl: 20s, heartbeat_interval: 4s}
 sessions: {death_grace: 0s}
@@ -73,6 +73,7 @@ max_watchers: 0
   EXPECT_EQ(config->devices[1].uuid, "GPU-7e4e");
   EXPECT_EQ(config->driver_timeout, seconds(7));
   EXPECT_EQ(config->segment_size, MiB(4));
+  EXPECT_TRUE(config->single_segment);
   EXPECT_EQ(config->retain_ttl, Duration::zero());
   EXPECT_EQ(config->cache_ttl, kForever);
   EXPECT_EQ(config->recall_wait, std::chrono::milliseconds(50));

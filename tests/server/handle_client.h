@@ -223,6 +223,8 @@ class ClientProcess {
   pid_t pid() const { return pid_; }
   SessionId Join(const std::string& path) { return SessionId(Order('j' + path)); }
   void Fetch(LeaseId lease) { Order('f' + std::to_string(lease.value())); }
+  // Asks for the first Segments and does not wait for the answer.
+  void Ask(LeaseId lease) { Order('a' + std::to_string(lease.value())); }
   void HangUp() { Order("h"); }
   // Breaks the protocol.
   void Offend() { Order("o"); }
@@ -266,6 +268,9 @@ class ClientProcess {
             break;
           case 'f':
             client->FetchAll(LeaseId(std::stoull(argument)), fds);
+            break;
+          case 'a':
+            client->SayFetch(LeaseId(std::stoull(argument)), 0);
             break;
           case 'h':
             client->HangUp();

@@ -16,8 +16,40 @@
 namespace tenure {
 namespace {
 
+// Keeps what came of exports. Thread-safe.
+class KeptExports final : public SessionEvents {
+ public:
+  struct Kept {
+    ExportId id;
+    StatusOr<ShareExport> batch;
+  };
+
+  void OnRecall(SessionId, ShareSerial, RegionId, Duration) override {}
+  void OnLeaseLost(SessionId, LeaseId, RegionId, Reason) override {}
+  void OnExported(SessionId, ExportId id, StatusOr<ShareExport> batch) override {
+    const MutexLock lock(mutex_);
+    kept_.push_back({id, std::move(batch)});
+    changed_.NotifyAll();
+  }
+
+  Kept Await() {
+    const MutexLock lock(mutex_);
+    while (kept_.empty()) changed_.Wait(mutex_);
+    Kept kept = std::move(kept_.front());
+    kept_.erase(kept_.begin());
+    return kept;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
 class HandleConnectionTest : public HandleTest {
  protected:
+  SessionEvents& Events() override { return exports_; }
+
   void SetUp() override {
     Start();
     options_.hello_timeout = std::chrono::seconds(5);
@@ -51,13 +83,42 @@ class HandleConnectionTest : public HandleTest {
     theirs_.Reset();
     connection_->OnReadable();
   }
-  // Has a Share that its process may still read.
-  void Share() {
-    Load("m", 1);
-    const LeaseId lease = Acquire(connection_->session(), "m");
-    ASSERT_TRUE(store_->ExportShare(connection_->session(), lease, 0, 64).ok());
+  // Says nothing if there is nothing to hear.
+  v1::DaemonPacket Hear() {
+    v1::DaemonPacket packet;
+    const ssize_t size = recv(theirs_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (size > 0) {
+      EXPECT_TRUE(packet.ParseFromArray(buffer_.data(), static_cast<int>(size)));
+    }
+    return packet;
   }
+  void SayFetch(LeaseId lease, uint32_t first) {
+    v1::ClientPacket packet;
+    packet.mutable_fetch_share()->set_lease_id(lease.value());
+    packet.mutable_fetch_share()->set_first_segment(first);
+    Say(packet);
+  }
+  void SayUnmapped(uint64_t share) {
+    v1::ClientPacket packet;
+    packet.mutable_unmapped()->add_share_serials(share);
+    Say(packet);
+  }
+  // Has asked for the memory of a new lease and got to hear nothing, though its export is over.
+  KeptExports::Kept FetchAndAwait() {
+    SayHello();
+    EXPECT_TRUE(Hear().has_welcome());
+    Load("m", 1);
+    lease_ = Acquire(connection_->session(), "m");
+    SayFetch(lease_, 0);
+    return exports_.Await();
+  }
+  void Deliver(const KeptExports::Kept& kept) { connection_->Exported(kept.id, kept.batch); }
+  uint32_t Shares() const { return store_->UseBy(connection_->session()).shares; }
+  // Has a Share that its process may still read.
+  void Share() { Deliver(FetchAndAwait()); }
 
+  KeptExports exports_;
+  LeaseId lease_;
   std::vector<char> buffer_ = std::vector<char>(kMaxPacketBytes);
   HandleCounters counters_;
   std::optional<HandleSurroundings> surroundings_;
@@ -66,7 +127,6 @@ class HandleConnectionTest : public HandleTest {
 };
 
 TEST_F(HandleConnectionTest, WithoutPidfdAHangUpAndTheGraceCountAsDeath) {
-  SayHello();
   Share();
   EXPECT_EQ(connection_->deadline(), kNever);
   HangUp();
@@ -81,7 +141,6 @@ TEST_F(HandleConnectionTest, WithoutPidfdAHangUpAndTheGraceCountAsDeath) {
 }
 
 TEST_F(HandleConnectionTest, WithoutPidfdAGoodbyeWithSharesWaitsForTheHangUp) {
-  SayHello();
   Share();
   v1::ClientPacket goodbye;
   goodbye.mutable_goodbye();
@@ -116,8 +175,81 @@ TEST_F(HandleConnectionTest, TakesABoundedNumberOfPacketsAtATime) {
 
 TEST_F(HandleConnectionTest, EventsBeforeTheHelloAreNotForThisClient) {
   connection_->Drain(std::chrono::seconds(1));
-  connection_->LeaseLost(LeaseId(1), RegionId(1));
+  connection_->LeaseLost(LeaseId(1), RegionId(1), Reason::kLeaseExpired);
   EXPECT_EQ(ReceivePacket(theirs_.get(), buffer_).kind, Received::Kind::kNothing);
+}
+
+TEST_F(HandleConnectionTest, ABatchIsSentWhenItsExportIsOver) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  EXPECT_EQ(Hear().packet_case(), v1::DaemonPacket::PACKET_NOT_SET);
+  EXPECT_EQ(Shares(), 1);
+  Deliver(kept);
+  const v1::DaemonPacket heard = Hear();
+  EXPECT_EQ(heard.share_batch().lease_id(), lease_.value());
+  EXPECT_EQ(heard.share_batch().segment_sizes_size(), 1);
+  EXPECT_EQ(Shares(), 1);
+  // Once, whoever tells it twice.
+  Deliver(kept);
+  EXPECT_EQ(Hear().packet_case(), v1::DaemonPacket::PACKET_NOT_SET);
+}
+
+TEST_F(HandleConnectionTest, AnExportOfAnotherFetchIsNotSent) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  connection_->Exported(ExportId(kept.id.value() + 1), kept.batch);
+  EXPECT_EQ(Hear().packet_case(), v1::DaemonPacket::PACKET_NOT_SET);
+  Deliver(kept);
+  EXPECT_TRUE(Hear().has_share_batch());
+}
+
+TEST_F(HandleConnectionTest, WhatWasExportedForALeaseThatHasExpiredIsNotSent) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  Pass(std::chrono::seconds(30));
+  EXPECT_EQ(store_->UseBy(connection_->session()).quarantined_shares, 1);
+  Deliver(kept);
+  EXPECT_EQ(Hear().share_refused().reason(), "LEASE_EXPIRED");
+  EXPECT_EQ(Shares(), 0);
+}
+
+TEST_F(HandleConnectionTest, WhatWasExportedUnderAShareThatHasEndedIsNotSent) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  SayUnmapped(kept.batch->share.serial.value());
+  EXPECT_EQ(Shares(), 0);
+  Deliver(kept);
+  EXPECT_EQ(Hear().share_refused().reason(), "CANCELLED");
+  EXPECT_EQ(Shares(), 0);
+}
+
+TEST_F(HandleConnectionTest, WhatWasExportedForASessionThatBecameDeafIsNotSent) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  Say(v1::ClientPacket());
+  EXPECT_EQ(registry_.Find(connection_->session())->state, SessionState::kDeaf);
+  EXPECT_EQ(Shares(), 0);
+  Deliver(kept);
+  EXPECT_EQ(Hear().packet_case(), v1::DaemonPacket::PACKET_NOT_SET);
+  EXPECT_EQ(Shares(), 0);
+}
+
+TEST_F(HandleConnectionTest, AConnectionThatIsDroppedLeavesNoShareOfAnExport) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  const SessionId session = connection_->session();
+  connection_.reset();
+  EXPECT_EQ(store_->UseBy(session).shares, 0);
+  EXPECT_TRUE(IsLive(session, lease_));
+}
+
+// The answer has its place behind what is queued, and is not lost if there is no room.
+TEST_F(HandleConnectionTest, ARefusalWaitsUntilTheClientReads) {
+  const KeptExports::Kept kept = FetchAndAwait();
+  while (counters_.packets_dropped == 0) connection_->Drain(std::chrono::seconds(1));
+  ASSERT_TRUE(store_->Release(connection_->session(), lease_).ok());
+  Deliver(kept);
+  EXPECT_EQ(Shares(), 0);
+  v1::DaemonPacket heard = Hear();
+  while (heard.has_drain()) {
+    connection_->OnWritable();
+    heard = Hear();
+  }
+  EXPECT_EQ(heard.share_refused().reason(), "LEASE_NOT_FOUND");
 }
 
 }  // namespace

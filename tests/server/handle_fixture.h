@@ -38,28 +38,39 @@ class HandleTest : public ::testing::Test {
     StatusOr<std::unique_ptr<Device>> device =
         MakeHostDevice({.name = "host:0", .total = capacity});
     ASSERT_TRUE(device.ok()) << device.status();
-    DeviceStoreOptions store;
-    store.weights_capacity = capacity;
-    store.segment_size = kSegment;
-    store.default_lease_ttl = std::chrono::seconds(30);
-    std::vector<DeviceOptions> devices;
-    devices.push_back({.device = *std::move(device), .store = store});
+    std::vector<std::unique_ptr<Device>> devices;
+    devices.push_back(*std::move(device));
+    StartOn(std::move(devices));
+  }
+  // The same on other Devices.
+  void StartOn(std::vector<std::unique_ptr<Device>> devices) {
+    std::vector<DeviceOptions> list;
+    for (std::unique_ptr<Device>& device : devices) {
+      DeviceStoreOptions store;
+      store.weights_capacity = device->info().total;
+      store.segment_size = kSegment;
+      store.default_lease_ttl = std::chrono::seconds(30);
+      list.push_back({.device = std::move(device), .store = store});
+    }
     store_ = std::make_unique<Store>(
         StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
-        std::move(devices), clock_, *files_, server_);
+        std::move(list), clock_, *files_, Events());
     const Status started = server_.Start(*store_, options_);
     ASSERT_TRUE(started.ok()) << started;
   }
 
   void TearDown() override {
     if (store_ == nullptr) return;
-    store_->devices()[0]->Validate();
+    for (const auto& device : store_->devices()) device->Validate();
     server_.Stop();
   }
 
+  // What hears of Sessions.
+  virtual SessionEvents& Events() { return server_; }
+
   // Brings a model online whose Segments have their own index as first byte, and that goes as soon
   // as nobody needs it.
-  void Load(const std::string& name, uint32_t segments) {
+  void Load(const std::string& name, uint32_t segments, const std::string& device = "host:0") {
     const Bytes size = kSegment * segments;
     const std::string header =
         SafetensorsHeader({TensorSpec{.name = "t", .dtype = DType::kU8, .shape = {size.count()}}});
@@ -76,6 +87,7 @@ class HandleTest : public ::testing::Test {
     LoadRequest request;
     request.name = name;
     request.path = "models/" + name + ".safetensors";
+    request.device = device;
     request.retain_ttl = Duration::zero();
     const StatusOr<LoadResult> loaded = store_->Load(request, {});
     ASSERT_TRUE(loaded.ok()) << loaded.status();

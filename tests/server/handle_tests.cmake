@@ -2,6 +2,7 @@ tenure_test(tenure_handle_test
   SOURCES
     handle_connection_test.cc
     handle_death_test.cc
+    handle_export_test.cc
     handle_outbound_test.cc
     handle_packet_test.cc
     handle_peer_test.cc

@@ -79,6 +79,8 @@ TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
                            "tenure_recalls_unanswered_total",
                            "tenure_sessions",
                            "tenure_clients_lost_total",
+                           "tenure_device_foreign_bytes",
+                           "tenure_device_lost",
                            "tenure_backend_segments_created_total",
                            "tenure_backend_segments_destroyed_total",
                            "tenure_backend_exports_total",

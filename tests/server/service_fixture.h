@@ -37,6 +37,7 @@ class NoEvents final : public SessionEvents {
  public:
   void OnRecall(SessionId, ShareSerial, RegionId, Duration) override {}
   void OnLeaseLost(SessionId, LeaseId, RegionId, Reason) override {}
+  void OnExported(SessionId, ExportId, StatusOr<ShareExport>) override {}
 };
 
 // The three services over a real gRPC server on a Unix socket, before a real Store on a small

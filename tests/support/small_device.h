@@ -16,7 +16,7 @@
 namespace tenure {
 
 // A Device of 4 KiB granules on memfds, so that thousands of Regions cost nothing. It can be told
-// to fail a creation, and to hold creations or destructions at a gate. Thread-safe.
+// to fail a creation, and to hold creations, exports or destructions at a gate. Thread-safe.
 class SmallDevice final : public Device {
  public:
   static constexpr Bytes kGranule = KiB(4);
@@ -58,11 +58,13 @@ class SmallDevice final : public Device {
   // From now on it does not serve any more.
   void Lose() { lost_ = true; }
 
-  // While held, a creation or a destruction does not return.
+  // While held, a creation, an export or a destruction does not return.
   void HoldCreations(bool hold) { creations_.Hold(hold); }
+  void HoldExports(bool hold) { exports_.Hold(hold); }
   void HoldDestructions(bool hold) { destructions_.Hold(hold); }
   // Return true once one waits at its gate, false if none comes.
   [[nodiscard]] bool AwaitHeldCreation() { return creations_.AwaitArrival(); }
+  [[nodiscard]] bool AwaitHeldExport() { return exports_.AwaitArrival(); }
   [[nodiscard]] bool AwaitHeldDestruction() { return destructions_.AwaitArrival(); }
 
  private:
@@ -99,6 +101,7 @@ class SmallDevice final : public Device {
     Bytes size() const override { return Bytes(view_.size()); }
     std::span<std::byte> host_view() const override { return view_; }
     StatusOr<UniqueFd> Export() const override {
+      device_.exports_.Pass();
       UniqueFd copy(::dup(fd_.get()));
       if (!copy.valid()) return Error(Reason::kBackend, "no fd");
       const MutexLock lock(device_.mutex_);
@@ -116,6 +119,7 @@ class SmallDevice final : public Device {
   std::atomic<int> creations_until_failure_ = 0;
   std::atomic<bool> lost_ = false;
   Turnstile creations_;
+  Turnstile exports_;
   Turnstile destructions_;
   PinWatch pins_;
   mutable Mutex mutex_;

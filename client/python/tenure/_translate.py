@@ -94,9 +94,11 @@ def ledger(message: admin_pb2.ArenaLedger) -> model.ArenaLedger:
         retained=message.retained,
         quarantined=message.quarantined,
         padding=message.padding,
+        stranded=message.stranded,
         free=message.free,
         cached=message.cached,
         largest_free=message.largest_free,
+        lost=message.lost,
     )
 
 
@@ -112,6 +114,8 @@ def device(message: admin_pb2.Device) -> model.DeviceStatus:
         segments_created=message.backend_counters.segments_created,
         segments_destroyed=message.backend_counters.segments_destroyed,
         exports=message.backend_counters.exports,
+        foreign_bytes=message.foreign_bytes,
+        lost=message.lost,
     )
 
 

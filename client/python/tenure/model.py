@@ -18,6 +18,8 @@ class ModelState(str, Enum):
     RETAINED = "retained"
     EMPTY = "empty"
     GONE = "gone"
+    LOST = "lost"
+    """The device is gone, and the content with it."""
 
 
 class Reuse(str, Enum):
@@ -97,7 +99,8 @@ class UnloadResult:
 class ArenaLedger:
     """One arena's ledger at one moment.
 
-    `capacity = leased + loading + idle + retained + quarantined + padding + free`
+    `capacity = leased + loading + idle + retained + quarantined + padding + free +
+    stranded`
     """
 
     capacity: int
@@ -107,9 +110,13 @@ class ArenaLedger:
     retained: int
     quarantined: int
     padding: int
+    stranded: int
+    """Nobody's, but still pinned by somebody."""
     free: int
     cached: int
     largest_free: int
+    lost: int
+    """Was capacity before the device was lost."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,10 @@ class DeviceStatus:
     segments_destroyed: int
     exports: int
     """How often a segment was handed to a client as a file descriptor."""
+    foreign_bytes: int
+    """Of the total, what others use, as the driver says; 0 on the host."""
+    lost: str
+    """Why the device does not serve any more; empty while it does."""
 
 
 @dataclass(frozen=True)

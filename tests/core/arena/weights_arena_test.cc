@@ -31,7 +31,7 @@ class WeightsArenaTest : public ::testing::Test {
 
   Instant now_ = Instant(std::chrono::hours(1));
   SmallDevice device_{"host:0"};
-  WeightsArena arena_{KiB(256), kSegment, kGranule};
+  WeightsArena arena_{{.capacity = KiB(256), .segment_size = kSegment, .granule = kGranule}};
 };
 
 TEST(SegmentSizesTest, ARegionIsStandardSegmentsAndThenFallingPowersOfTwo) {
@@ -174,6 +174,19 @@ TEST_F(WeightsArenaTest, LeavingBytesCannotBeClaimedUntilTheyHaveLeft) {
   arena_.Left(KiB(128));
   EXPECT_EQ(arena_.reserved(), Bytes(0));
   EXPECT_TRUE(arena_.ClaimRoom(KiB(256)).has_value());
+}
+
+TEST(SingleSegmentTest, ARegionIsOneSegmentWhateverItsSize) {
+  WeightsArena arena({.capacity = KiB(256),
+                      .segment_size = kSegment,
+                      .granule = kGranule,
+                      .single_segment = true});
+  const std::optional<WeightsArena::Claim> claim = arena.ClaimRoom(kSegment * 3 + Bytes(1));
+  ASSERT_TRUE(claim.has_value());
+  ASSERT_EQ(claim->slots.size(), 1U);
+  EXPECT_EQ(claim->slots[0].size, kSegment * 3 + kGranule);
+  EXPECT_EQ(claim->bytes, claim->slots[0].size);
+  EXPECT_TRUE(arena.ClaimRoom(Bytes(0))->slots.empty());
 }
 
 }  // namespace

@@ -46,6 +46,14 @@ TEST_F(LeaseTableTest, ASessionHasOneShareOfARegionHoweverManyLeases) {
   EXPECT_NE(table_.OpenShare(kOther, Grant(kOther))->serial, first);
 }
 
+TEST_F(LeaseTableTest, AShareIsThereUntilItEndsAndOnlyForItsSession) {
+  const ShareSerial share = table_.OpenShare(kSession, Grant())->serial;
+  EXPECT_TRUE(table_.HasShare(kSession, share));
+  EXPECT_FALSE(table_.HasShare(kOther, share));
+  table_.CloseShare(kSession, share);
+  EXPECT_FALSE(table_.HasShare(kSession, share));
+}
+
 TEST_F(LeaseTableTest, ExpiryQuarantinesUntilEveryExpiredLeaseIsAnsweredFor) {
   const LeaseId one = Grant();
   const LeaseId two = Grant();

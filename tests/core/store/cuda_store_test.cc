@@ -92,9 +92,12 @@ class CudaStoreTest : public ::testing::Test {
     store_->Tick();
   }
 
+  StatusOr<ShareExport> Fetch(LeaseId lease) {
+    return FetchShare(*store_, events_, session_, lease);
+  }
   // What a client of the lease reads.
   std::vector<std::byte> ReadThroughLease(LeaseId lease) {
-    const StatusOr<ShareExport> batch = store_->ExportShare(session_, lease, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(lease);
     EXPECT_TRUE(batch.ok()) << batch.status();
     std::vector<std::byte> region;
     for (size_t i = 0; batch.ok() && i < batch->fds.size(); ++i) {
@@ -160,6 +163,25 @@ TEST_F(CudaStoreTest, AnAdoptionAsksTheDriverForNoMemory) {
   for (size_t i = 0; i < before.size(); ++i)
     EXPECT_EQ(Calls(kEntries[i]), before[i]) << kEntries[i];
   ExpectContent(loaded->lease->id, sizes, 2);
+}
+
+TEST_F(CudaStoreTest, WhenOthersFillTheGpuTheRefusalSaysHowMuchTheyUse) {
+  Start(GiB(2), MiB(64));
+  CUmemAllocationProp allocation{};
+  allocation.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  allocation.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CUmemGenericAllocationHandle other = 0;
+  ASSERT_EQ(RawDriver().cuMemCreate(&other, (GiB(4) - MiB(160)).count(), &allocation, 0),
+            CUDA_SUCCESS);
+  while (device().TakeSnapshot().foreign < GiB(3)) std::this_thread::yield();
+  WriteSparseModel("large", MiB(256));
+  const Status refused = Load("large", "large").status();
+  EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
+  EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("used by others: 3."));
+  device().Validate();
+  EXPECT_EQ(device().TakeSnapshot().ledger.reserved, Bytes(0));
+  ASSERT_EQ(RawDriver().cuMemRelease(other), CUDA_SUCCESS);
+  EXPECT_TRUE(Load("large", "large").ok());
 }
 
 TEST_F(CudaStoreTest, WhatTheDriverHoldsIsWhatTheLedgerSays) {
@@ -265,8 +287,7 @@ TEST_F(CudaFaultTest, AnExportThatFailsLeavesTheLeaseAndNoShare) {
     EmulatedGpu::Calls call;
     call.first = step;
     machine_->Fail("cuMemExportToShareableHandle", CUDA_ERROR_NOT_SUPPORTED, call);
-    EXPECT_TRUE(HasReason(store_->ExportShare(session_, loaded->lease->id, 0, 64).status(),
-                          Reason::kDriver));
+    EXPECT_TRUE(HasReason(Fetch(loaded->lease->id).status(), Reason::kDriver));
     EXPECT_EQ(store_->UseBy(session_).shares, 0U);
     machine_->ClearFaults();
     ExpectContent(loaded->lease->id, kWide, kNewSeed);
@@ -308,7 +329,7 @@ TEST_F(CudaStoreTest, ADriverThatIsSlowToFreeDelaysNobodyElse) {
   EXPECT_TRUE(store_->Renew(session_, bystander).lease.ok());
   const StatusOr<GrantedLease> lease = store_->Acquire(session_, "bystander", "", {}, "");
   ASSERT_TRUE(lease.ok()) << lease.status();
-  EXPECT_TRUE(store_->ExportShare(session_, lease->id, 0, 64).ok());
+  EXPECT_TRUE(Fetch(lease->id).ok());
   machine_->ClearFaults();
   loading.join();
 }

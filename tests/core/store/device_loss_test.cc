@@ -136,7 +136,7 @@ TEST_F(DeviceLossTest, AnAdoptionThatWasUnderWayLeavesALostModel) {
 TEST_F(DeviceLossTest, AClientThatUnmapsOrEndsAfterwardsIsHeard) {
   const StatusOr<LoadResult> lost = LoadOn("host:0", "a", "a", /*acquire=*/true);
   ASSERT_TRUE(lost.ok());
-  const StatusOr<ShareExport> share = store_->ExportShare(session_, lost->lease->id, 0, 64);
+  const StatusOr<ShareExport> share = Fetch(session_, lost->lease->id);
   ASSERT_TRUE(share.ok());
   LoseFirst();
   EXPECT_TRUE(store_->Unmapped(session_, share->share.serial));

@@ -51,7 +51,7 @@ class FaultTest : public StoreTest, public ::testing::WithParamInterface<Underta
   Status LoadWide() { return LoadNew("wide"); }
   Status LoadSharded() { return LoadNew("sharded"); }
   Status Export() {
-    const StatusOr<ShareExport> batch = store_->ExportShare(session_, lease_, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(session_, lease_);
     return batch.status();
   }
 
@@ -177,7 +177,7 @@ class FaultTest : public StoreTest, public ::testing::WithParamInterface<Underta
     steps_.Fail(0);
     const Status retried = Attempt();
     ASSERT_TRUE(retried.ok()) << retried;
-    const StatusOr<ShareExport> batch = store_->ExportShare(session_, lease_, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(session_, lease_);
     ASSERT_TRUE(batch.ok()) << batch.status();
     EXPECT_TRUE(content_.IsIn(MappedShare(*batch)));
   }

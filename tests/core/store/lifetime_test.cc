@@ -15,7 +15,7 @@ class LifetimeTest : public StoreTest {
   GrantedLease LeaseMapped(SessionId session) {
     const StatusOr<GrantedLease> lease = store_->Acquire(session, "a", "", {}, "");
     EXPECT_TRUE(lease.ok()) << lease.status();
-    EXPECT_TRUE(store_->ExportShare(session, lease->id, 0, 64).ok());
+    EXPECT_TRUE(Fetch(session, lease->id).ok());
     return *lease;
   }
 };
@@ -269,7 +269,7 @@ TEST_F(LifetimeTest, AnotherSessionsLeaseCannotBeTouched) {
   const SessionId other = OpenSession("other");
   EXPECT_TRUE(HasReason(store_->Release(other, lease), Reason::kLeaseNotFound));
   EXPECT_TRUE(HasReason(store_->Renew(other, lease).lease.status(), Reason::kLeaseNotFound));
-  EXPECT_TRUE(HasReason(store_->ExportShare(other, lease, 0, 64).status(), Reason::kLeaseNotFound));
+  EXPECT_TRUE(HasReason(Fetch(other, lease).status(), Reason::kLeaseNotFound));
   EXPECT_FALSE(store_->Unmapped(other, ShareSerial(1)));
 }
 

@@ -31,7 +31,7 @@ class PressureTest : public StoreTest {
     WriteModel(name, {size}, 1);
     EXPECT_TRUE(Load(name, name).ok());
     const GrantedLease lease = *store_->Acquire(session, name, "", {}, "");
-    const ShareSerial share = store_->ExportShare(session, lease.id, 0, 64)->share.serial;
+    const ShareSerial share = Fetch(session, lease.id)->share.serial;
     EXPECT_TRUE(store_->Release(session, lease.id).ok());
     EXPECT_TRUE(Unload(name).ok());
     Pass(seconds(1));
@@ -180,7 +180,7 @@ TEST_F(PressureTest, AnIdleModelStaysOnlineUntilWhoeverHasItMappedHasAnswered) {
   WriteModel("idle", {KiB(40)}, 1);
   ASSERT_TRUE(Load("idle", "idle").ok());
   const GrantedLease lease = *store_->Acquire(session_, "idle", "", {}, "");
-  ASSERT_TRUE(store_->ExportShare(session_, lease.id, 0, 64).ok());
+  ASSERT_TRUE(Fetch(session_, lease.id).ok());
   ASSERT_TRUE(store_->Release(session_, lease.id).ok());
   Pass(seconds(31));
 
@@ -193,7 +193,7 @@ TEST_F(PressureTest, AnIdleModelStaysOnlineUntilWhoeverHasItMappedHasAnswered) {
 
   // It comes back to the model, and is done with it: now it answers.
   const StatusOr<GrantedLease> again = store_->Acquire(session_, "idle", "", {}, "");
-  const StatusOr<ShareExport> batch = store_->ExportShare(session_, again->id, 0, 64);
+  const StatusOr<ShareExport> batch = Fetch(session_, again->id);
   ASSERT_TRUE(batch.ok()) << batch.status();
   ASSERT_TRUE(store_->Release(session_, again->id).ok());
   Pass(seconds(31));

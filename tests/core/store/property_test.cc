@@ -167,7 +167,7 @@ class PropertyTest : public StoreTest, public ::testing::WithParamInterface<uint
     const HeldLease lease = client.leases[Pick(client.leases.size())];
     if (client.mappings.contains(lease.region)) return;
     log_ << "map region " << lease.region.value() << "\n";
-    const StatusOr<ShareExport> share = store_->ExportShare(client.session, lease.id, 0, 64);
+    const StatusOr<ShareExport> share = Fetch(client.session, lease.id);
     if (!share.ok()) return;
     client.mappings.emplace(lease.region, *share);
     // Leases that it had on the Region before without a map may have expired; then the Region may

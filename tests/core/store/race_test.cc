@@ -52,7 +52,7 @@ class RaceTest : public StoreTest {
     ASSERT_TRUE(renewal.lease.ok()) << renewal.lease.status();
     EXPECT_EQ(renewal.generation, lease.generation);
     EXPECT_EQ(store_->GetModel("a", {}, "")->region, lease.region);
-    const StatusOr<ShareExport> batch = store_->ExportShare(session, lease.id, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(session, lease.id);
     ASSERT_TRUE(batch.ok()) << batch.status();
     EXPECT_TRUE(content_.IsIn(MappedShare(*batch)));
     EXPECT_TRUE(store_->Unmapped(session, batch->share.serial));
@@ -70,7 +70,7 @@ TEST_F(RaceTest, RenewalInTheTickOfExpiryKeepsTheLeaseOrComesTooLate) {
   ASSERT_TRUE(Load("a", "a").ok());
   for (int i = 0; i < kTries && !HasFailure(); ++i) {
     const GrantedLease lease = *Acquire(session_);
-    if (i % 2 == 1) (void)store_->ExportShare(session_, lease.id, 0, 64);
+    if (i % 2 == 1) (void)Fetch(session_, lease.id);
     clock_.Advance(kTtl);
     bool renewed = false;
     AtOnce([&] { store_->Tick(); },
@@ -113,7 +113,7 @@ TEST_F(RaceTest, AnAcquireDuringARecallGetsTheRegionWholeOrNotAtAll) {
   for (int i = 0; i < kTries / 10 && !HasFailure(); ++i) {
     const StatusOr<LoadResult> first = LoadLeased("a", "a");
     ASSERT_TRUE(first.ok()) << first.status();
-    const ShareSerial share = store_->ExportShare(session_, first->lease->id, 0, 64)->share.serial;
+    const ShareSerial share = Fetch(session_, first->lease->id)->share.serial;
     ASSERT_TRUE(store_->Release(session_, first->lease->id).ok());
     ASSERT_TRUE(Unload("a").ok());
     auto large = std::async(std::launch::async, [this] { return Load("b", "b"); });

@@ -140,7 +140,7 @@ TEST_F(ReuseTest, AModelWithoutBytesLoadsWithoutMemory) {
   const StatusOr<LoadResult> empty = LoadLeased("empty", "empty");
   ASSERT_TRUE(empty.ok()) << empty.status();
   EXPECT_EQ(empty->model.region_bytes, Bytes(0));
-  const StatusOr<ShareExport> share = store_->ExportShare(session_, empty->lease->id, 0, 64);
+  const StatusOr<ShareExport> share = Fetch(session_, empty->lease->id);
   ASSERT_TRUE(share.ok()) << share.status();
   EXPECT_EQ(share->segment_count, 0U);
 }

@@ -17,6 +17,7 @@ class SlowDeviceTest : public StoreTest {
   ~SlowDeviceTest() override {
     for (SmallDevice* device : hardware_) {
       device->HoldCreations(false);
+      device->HoldExports(false);
       device->HoldDestructions(false);
     }
   }
@@ -54,7 +55,14 @@ class SlowDeviceTest : public StoreTest {
     EXPECT_FALSE(store_->Models().empty());
     const StatusOr<GrantedLease> lease = store_->Acquire(session_, "leased", "", {}, "");
     ASSERT_TRUE(lease.ok()) << lease.status();
-    EXPECT_TRUE(store_->ExportShare(session_, lease->id, 0, 64).ok());
+    EXPECT_TRUE(Fetch(session_, lease->id).ok());
+    EXPECT_TRUE(store_->Release(session_, lease->id).ok());
+    ExpectOthersGoOnWithoutFds();
+  }
+  void ExpectOthersGoOnWithoutFds() {
+    store_->RenewSession(session_);
+    const StatusOr<GrantedLease> lease = store_->Acquire(session_, "leased", "host:0", {}, "");
+    ASSERT_TRUE(lease.ok()) << lease.status();
     EXPECT_TRUE(store_->Renew(session_, lease->id).lease.ok());
     EXPECT_TRUE(store_->Release(session_, lease->id).ok());
     LoadRequest elsewhere = RequestFor("elsewhere", "leased");
@@ -96,10 +104,31 @@ TEST_F(SlowDeviceTest, ADeadClientsMemoryDelaysNobodyWhileTheBackendFreesIt) {
   StartWithBytesThatLeave();
   const SessionId other = OpenSession("other");
   const StatusOr<GrantedLease> lease = store_->Acquire(other, "leased", "", {}, "");
-  ASSERT_TRUE(store_->ExportShare(other, lease->id, 0, 64).ok());
+  ASSERT_TRUE(Fetch(other, lease->id).ok());
   store_->EndSession(other);
   EXPECT_TRUE(store_->GetModel("leased", {}, "")->holders.empty());
   ExpectOthersGoOn();
+}
+
+TEST_F(SlowDeviceTest, WhileTheBackendExportsSlowlyOnlyWhoWantsItsFdsWaits) {
+  Start(DefaultOptions(), 2);
+  WriteModel("leased", {KiB(8)}, 1);
+  ASSERT_TRUE(Here("leased").get().ok());
+  const SessionId slow = OpenSession("slow");
+  const StatusOr<GrantedLease> lease = store_->Acquire(slow, "leased", "", {}, "");
+  hardware_[0]->HoldExports(true);
+  const StatusOr<ExportId> held = store_->BeginExport(slow, lease->id, 0, 64);
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_TRUE(hardware_[0]->AwaitHeldExport());
+  store_->Tick();
+  store_->devices()[0]->Validate();
+  ExpectOthersGoOnWithoutFds();
+  const StatusOr<GrantedLease> other = store_->Acquire(session_, "elsewhere", "host:1", {}, "");
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE(Fetch(session_, other->id).ok());
+  EXPECT_FALSE(events_.HasExported(*held));
+  hardware_[0]->HoldExports(false);
+  EXPECT_TRUE(events_.AwaitExported(*held).ok());
 }
 
 // Segments that fit nothing make way for a load; its own worker destroys them. What it does not

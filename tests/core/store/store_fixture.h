@@ -1,8 +1,10 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/mutex.h"
@@ -39,6 +41,12 @@ class RecordedEvents final : public SessionEvents {
     lost_.push_back({session, lease, reason});
   }
 
+  void OnExported(SessionId, ExportId id, StatusOr<ShareExport> batch) override {
+    const MutexLock lock(mutex_);
+    exported_.emplace(id, std::move(batch));
+    changed_.NotifyAll();
+  }
+
   std::vector<RecallEvent> TakeRecalls() {
     const MutexLock lock(mutex_);
     return std::exchange(recalls_, {});
@@ -53,12 +61,32 @@ class RecordedEvents final : public SessionEvents {
     return std::exchange(lost_, {});
   }
 
+  bool HasExported(ExportId id) {
+    const MutexLock lock(mutex_);
+    return exported_.contains(id);
+  }
+  StatusOr<ShareExport> AwaitExported(ExportId id) {
+    const MutexLock lock(mutex_);
+    while (!exported_.contains(id)) changed_.Wait(mutex_);
+    return std::move(exported_.extract(id).mapped());
+  }
+
  private:
   Mutex mutex_;
   CondVar changed_;
+  std::map<ExportId, StatusOr<ShareExport>> exported_ ABSL_GUARDED_BY(mutex_);
   std::vector<RecallEvent> recalls_ ABSL_GUARDED_BY(mutex_);
   std::vector<LostEvent> lost_ ABSL_GUARDED_BY(mutex_);
 };
+
+// All of a lease's Segments, as a client gets them.
+inline StatusOr<ShareExport> FetchShare(Store& store, RecordedEvents& events, SessionId session,
+                                        LeaseId lease) {
+  TENURE_ASSIGN_OR_RETURN(const ExportId id, store.BeginExport(session, lease, 0, 64));
+  StatusOr<ShareExport> batch = events.AwaitExported(id);
+  (void)store.EndExport(id, /*sent=*/batch.ok());
+  return batch;
+}
 
 // A store over SmallDevices with 4 KiB granules and 16 KiB Segments, real files, and a clock that
 // the test moves.
@@ -143,10 +171,15 @@ class StoreTest : public ::testing::Test {
   }
   BackendCounters Backend(size_t device = 0) const { return hardware_[device]->counters(); }
 
+  // The lease's Segments, as its Session gets them. Registers a Share.
+  StatusOr<ShareExport> Fetch(SessionId session, LeaseId lease) {
+    return FetchShare(*store_, events_, session, lease);
+  }
+
   // The inodes of the lease's Segments, in order. Registers a Share.
   std::vector<ino_t> InodesOf(SessionId session, LeaseId lease) {
     std::vector<ino_t> inodes;
-    const StatusOr<ShareExport> batch = store_->ExportShare(session, lease, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(session, lease);
     EXPECT_TRUE(batch.ok()) << batch.status();
     for (const UniqueFd& fd : batch->fds) inodes.push_back(InodeOf(fd));
     return inodes;

@@ -79,7 +79,7 @@ class PinnedTest : public StoreTest {
     WriteModel(name, {size}, 1);
     const StatusOr<LoadResult> loaded = LoadLeased(name, name);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
-    StatusOr<ShareExport> batch = store_->ExportShare(session_, loaded->lease->id, 0, 64);
+    StatusOr<ShareExport> batch = Fetch(session_, loaded->lease->id);
     EXPECT_TRUE(batch.ok()) << batch.status();
     EXPECT_TRUE(store_->Release(session_, loaded->lease->id).ok());
     EXPECT_TRUE(store_->Unmapped(session_, batch->share.serial));

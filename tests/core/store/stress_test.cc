@@ -119,7 +119,7 @@ class StressTest : public StoreTest, public ::testing::WithParamInterface<uint64
     const GrantedLease& lease = held.lease;
     const auto live = [&] { return store_->Renew(session, lease.id).lease.ok(); };
     if (!live()) return;
-    const StatusOr<ShareExport> batch = store_->ExportShare(session, lease.id, 0, 64);
+    const StatusOr<ShareExport> batch = Fetch(session, lease.id);
     ExpectReasoned(batch.status());
     if (!batch.ok()) return;
     const MappedShare mapped(*batch);

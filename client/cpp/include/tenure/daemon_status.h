@@ -31,6 +31,7 @@ struct ArenaLedger {
   // Nobody's, still pinned: mapped since before the daemon's start, or given back by it while
   // somebody has maps or file descriptors of it.
   uint64_t stranded = 0;
+  uint64_t lost = 0;  // was capacity before the device was lost
   uint64_t free = 0;
   uint64_t reserved = 0;
   uint64_t allocated = 0;
@@ -49,13 +50,15 @@ struct BackendCounters {
 };
 
 struct Device {
-  std::string name;     // "host:0"
-  std::string backend;  // "host"
+  std::string name;     // "host:0", "gpu:0"
+  std::string backend;  // "host" or "cuda"
   std::string uuid;
   uint64_t total_bytes = 0;
   uint64_t granule_bytes = 0;
   std::vector<ArenaLedger> arenas;
   BackendCounters backend_counters;
+  uint64_t foreign_bytes = 0;  // of the total, used by others, as the driver says; 0 on the host
+  std::string lost;            // why it does not serve any more; empty while it does
 };
 
 // A directory under which models lie.

@@ -11,14 +11,12 @@
 //   FORKED                 the client was made by the process that this one was forked from
 //   PROTOCOL               the daemon said something that its protocol rules out
 //   UNSUPPORTED_BACKEND    the memory is of a kind that this library cannot map
-//   CUDA_UNAVAILABLE       the memory is on a CUDA device, and this process has no driver for it,
-//   or
-//                          one that cannot map it; the message says which
+//   CUDA_UNAVAILABLE       the memory is on a CUDA device, and this process has no driver that can
+//                          map it; the message says why
 //   CUDA_DEVICE_NOT_FOUND  the memory is on a CUDA device that this process does not see: values
 //                          `uuid` and `visible`
-//   CUDA_FAILED            the CUDA driver refused something, RESOURCE_EXHAUSTED for want of
-//   memory:
-//                          value `result` is its word for it, "CUDA_ERROR_OUT_OF_MEMORY"
+//   CUDA_FAILED            the CUDA driver refused something, for want of memory if the code is
+//                          RESOURCE_EXHAUSTED; value `result`: "CUDA_ERROR_OUT_OF_MEMORY"
 
 #include <absl/status/status.h>
 #include <map>

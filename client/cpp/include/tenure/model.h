@@ -22,6 +22,7 @@ enum class ModelState {
   kDraining,     // offline, but leases still live; no new ones
   kRetained,     // offline; the bytes are kept for a while
   kEmpty,        // a load failed half way: the layout is kept, the content is gone
+  kLost,         // the device is gone, and the content with it
   kGone,         // the memory is no longer this model's; only a watch tells it
 };
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/unique_fd.h"
+#include "core/base/units.h"
+#include "core/lease/lease_table.h"
+
+namespace tenure {
+
+// One export of some Segments for one Session; see DeviceStore::BeginExport.
+using ExportId = StrongId<struct ExportTag>;
+
+// One batch of a Region's Segments on their way to a client.
+struct ShareExport {
+  Share share;
+  uint32_t segment_count = 0;  // of the Region
+  std::vector<Bytes> sizes;    // of the Segments in `fds`
+  std::vector<UniqueFd> fds;
+};
+
+}  // namespace tenure
