@@ -65,8 +65,16 @@ trap 'rm -rf "$TMPDIR"' EXIT
 if command -v nvidia-smi >/dev/null; then
   nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true
 fi
-# The program keeps the time itself; this is for a driver that does not let it.
+# The program keeps the time itself, and ends what it started when it is told to stop; this is for a driver
+# that does not let it.
+timeout --kill-after=10 $((seconds + 15)) "$bin/gpu-trial" --seconds "$seconds" "${arguments[@]}" &
+trial=$!
+trap 'kill "$trial"' INT TERM HUP
 status=0
-timeout --kill-after=10 $((seconds + 15)) \
-  "$bin/gpu-trial" --seconds "$seconds" "${arguments[@]}" || status=$?
+wait "$trial" || status=$?
+# A signal interrupts the first wait.
+while kill -0 "$trial" 2>/dev/null; do
+  status=0
+  wait "$trial" || status=$?
+done
 exit "$status"
