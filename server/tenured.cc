@@ -118,6 +118,8 @@ int Run(const Config& config) {
   StartLog(config.log);
   RaiseFdLimit();
   signal(SIGPIPE, SIG_IGN);
+  // NVIDIA's driver joins any MPS server that it finds; a directory without one keeps it out.
+  setenv("CUDA_MPS_PIPE_DIRECTORY", (config.directory + "/no-mps").c_str(), /*overwrite=*/1);
   sigset_t stops;
   sigemptyset(&stops);
   sigaddset(&stops, SIGTERM);

@@ -54,18 +54,14 @@ enum class Reason {
 };
 
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint,
-    Reason::kUnsupportedDtype, Reason::kPathOutsideRoots,
-    Reason::kFileNotFound,     Reason::kModelNotFound,
-    Reason::kDeviceNotFound,   Reason::kLeaseNotFound,
-    Reason::kRequestIdReused,  Reason::kFileUnreadable,
-    Reason::kFileChanged,      Reason::kCapacity,
-    Reason::kHeldByLeases,     Reason::kBackend,
-    Reason::kDeviceLost,       Reason::kDriver,
-    Reason::kModelDraining,    Reason::kModelUnavailable,
-    Reason::kLeaseExpired,     Reason::kSessionUnknown,
-    Reason::kStaleIncarnation, Reason::kDeadline,
-    Reason::kCancelled,        Reason::kLimit,
+    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint, Reason::kUnsupportedDtype,
+    Reason::kPathOutsideRoots, Reason::kFileNotFound,      Reason::kModelNotFound,
+    Reason::kDeviceNotFound,   Reason::kLeaseNotFound,     Reason::kRequestIdReused,
+    Reason::kFileUnreadable,   Reason::kFileChanged,       Reason::kCapacity,
+    Reason::kHeldByLeases,     Reason::kBackend,           Reason::kDeviceLost,
+    Reason::kDriver,           Reason::kModelDraining,     Reason::kModelUnavailable,
+    Reason::kLeaseExpired,     Reason::kSessionUnknown,    Reason::kStaleIncarnation,
+    Reason::kDeadline,         Reason::kCancelled,         Reason::kLimit,
     Reason::kShuttingDown,
 };
 
