@@ -25,17 +25,18 @@ constexpr int kEccUncorrectable = 214;
 
 class GpuTest : public ::testing::Test {
  protected:
-  // A machine of two GPUs with 1 GiB each, the second as the test wants it.
+  // A machine of two GPUs with 1 GiB each, the second as the test wants it, for this process and
+  // those that it starts. A process has one machine: run one test in each.
   EmulatedGpu& MakeMachine(const emulated::GpuConfig& second = {}) {
     emulated::MachineConfig config;
-    config.gpus.assign(1, emulated::GpuConfig{.memory = GiB(1)});
-    config.gpus.push_back(second);
-    config.gpus.back().memory = GiB(1);
+    config.gpus = {emulated::GpuConfig(), second};
+    for (emulated::GpuConfig& gpu : config.gpus) gpu.memory = GiB(1);
     machine_ = std::make_unique<EmulatedGpu>(memory_.MakeDir("gpus"), config);
     for (const std::string& variable : machine_->Environment()) {
       const size_t end = variable.find('=');
       setenv(variable.substr(0, end).c_str(), variable.substr(end + 1).c_str(), 1);
     }
+    machine_->UseInThisProcess();
     return *machine_;
   }
 
@@ -100,7 +101,6 @@ TEST_F(GpuTest, WithoutADriverTheMachinesOwnMemoryServesAndTheLogSaysWhy) {
 }
 
 TEST_F(GpuTest, ADaemonThatDemandsAGpuEndsWithTheCauseIfThereIsNone) {
-  machine_ = nullptr;
   EmulatedGpu& machine = MakeMachine();
   machine.Fail("cuInit", kStubLibrary);
   EXPECT_THAT(Refusal(kOneGpu), HasSubstr("is the toolkit's stub"));
@@ -117,12 +117,16 @@ TEST_F(GpuTest, ADaemonThatDemandsAGpuEndsWithTheCauseIfThereIsNone) {
 }
 
 TEST_F(GpuTest, AGpuThatLacksWhatTenureNeedsIsLeftOut) {
-  MakeMachine({.vmm = false});
+  emulated::GpuConfig lacking;
+  lacking.vmm = false;
+  MakeMachine(lacking);
   EXPECT_EQ(StartDaemon("").Status()->devices.size(), 1u);
 }
 
 TEST_F(GpuTest, TheCheckOfTheMachineTellsEachGpusShortcomings) {
-  MakeMachine({.posix_fd = false});
+  emulated::GpuConfig lacking;
+  lacking.posix_fd = false;
+  MakeMachine(lacking);
   Program check({TENURED_PATH, "--check-device"}, temp_ / "check");
   EXPECT_EQ(check.Wait(), 1);
   EXPECT_THAT(check.Out(), HasSubstr("good\tdriver\tCUDA 13.0\n"));
@@ -143,7 +147,7 @@ TEST_F(GpuTest, LeasesOnALostGpuEndWithTheReasonAndTheOtherServesOn) {
   const auto lost = client.Load({.name = "a", .path = path, .device = "gpu:0", .acquire = true});
   const auto kept = client.Load({.name = "b", .path = path, .device = "gpu:1", .acquire = true});
   ASSERT_TRUE(lost.ok() && kept.ok()) << lost.status() << kept.status();
-  machine.Fail("cuMemGetInfo", kEccUncorrectable, {.first = 1, .times = 1});
+  machine.Fail("cuMemGetInfo", kEccUncorrectable);
   ASSERT_TRUE(Eventually([&] { return !lost->lease->valid() || !kept->lease->valid(); }));
 
   // Whichever of the two asked first.
@@ -171,7 +175,7 @@ TEST_F(GpuTest, ADriverThatHangsLosesItsGpuAndDelaysNeitherOthersNorTheEnd) {
   EmulatedGpu& machine = MakeMachine();
   const Client client = StartDaemon("driver_timeout: 1s\n");
   const std::string path = WriteModel("a");
-  const std::string hanging = machine.Hang("cuMemCreate", {.first = 1, .times = 1});
+  const std::string hanging = machine.Hang("cuMemCreate");
   const auto refused = client.Load({.name = "a", .path = path, .device = "gpu:0"});
   EXPECT_EQ(ErrorReason(refused.status()), "DEVICE_LOST") << refused.status();
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cuMemCreate has not returned"));
