@@ -73,7 +73,7 @@ Status ModelService::Load(grpc::ServerContext& context, const v1::LoadModelReque
   if (!place.has_value()) return RefuseAdmission(loads_, "loads at a time");
   if (request.validate_only()) return Inspect(load, response);
 
-  const Status pinned = wanted_.OnLoading(load);
+  Status pinned = wanted_.OnLoading(load);
   if (!pinned.ok()) {
     NoteFailure(load, pinned);
     return pinned;
