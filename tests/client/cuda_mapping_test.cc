@@ -1,7 +1,6 @@
 #include "client/cpp/cuda_mapping.h"
 
 #include <atomic>
-#include <chrono>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "tenure/errors.h"
 #include "tests/client/cuda_machine.h"
+#include "tests/client/eventually.h"
 
 namespace tenure::client {
 namespace {
@@ -152,13 +152,15 @@ TEST_F(CudaMappingTest, UnmappingWaitsForTheWorkThatIsUnderWay) {
     TENURE_CALL_DRIVER(cuMemcpyDtoHAsync, pinned, reinterpret_cast<CUdeviceptr>(mapping->base()),
                        size_t{4096}, callers->stream());
   }
+  calls_.Restart();
   std::atomic<bool> unmapped = false;
   std::thread other([&] {
     EXPECT_TRUE(mapping->Unmap().ok());
     unmapped = true;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(Eventually([&] { return calls_.Of("cuCtxSynchronize") == 1; }));
   EXPECT_FALSE(unmapped);
+  EXPECT_EQ(calls_.Of("cuMemUnmap"), 0u);
   machine_.ReleaseStreams();
   other.join();
   EXPECT_EQ(static_cast<const char*>(pinned)[4095], 'a');
