@@ -77,7 +77,7 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
   auto clock = std::make_unique<const SteadyClock>();
   TENURE_ASSIGN_OR_RETURN(std::vector<DeviceOptions> devices, MakeDevices(plans, *clock));
   for (const DeviceOptions& each : devices) {
-    if (each.device->stranded().has_value()) continue;
+    if (each.device->stranded(SegmentUse::kWeights).has_value()) continue;
     spdlog::warn("memory that clients keep after giving it back is not seen device={} backend={}",
                  each.device->info().name, each.device->info().backend);
   }

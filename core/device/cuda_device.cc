@@ -55,7 +55,7 @@ class CudaDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+  StatusOr<std::vector<Segment>> CreateSegments(SegmentUse, std::span<const Bytes> sizes) override {
     return segments_->Create(sizes);
   }
 
@@ -63,7 +63,7 @@ class CudaDevice final : public Device {
 
   BackendCounters counters() const override { return tally_.Read(); }
   Bytes foreign() const override { return Bytes(foreign_); }
-  std::optional<Bytes> stranded() const override { return std::nullopt; }
+  std::optional<Bytes> stranded(SegmentUse) const override { return std::nullopt; }
   Status Look() override { return gpu_->Look(); }
 
  private:

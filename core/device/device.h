@@ -47,10 +47,11 @@ class Device {
   // The memory exists and is zero when this returns: nothing that touches it later fails for want
   // of memory. BACKEND if the machine has less than asked for. REQUIRES: each size is a positive
   // multiple of the granule.
-  virtual StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) = 0;
+  virtual StatusOr<std::vector<Segment>> CreateSegments(SegmentUse use,
+                                                        std::span<const Bytes> sizes) = 0;
   // One.
-  StatusOr<Segment> CreateSegment(Bytes size) {
-    TENURE_ASSIGN_OR_RETURN(std::vector<Segment> segments, CreateSegments({&size, 1}));
+  StatusOr<Segment> CreateSegment(SegmentUse use, Bytes size) {
+    TENURE_ASSIGN_OR_RETURN(std::vector<Segment> segments, CreateSegments(use, {&size, 1}));
     return std::move(segments.front());
   }
 
@@ -62,10 +63,10 @@ class Device {
   // Of the total, what others use, as the backend last said; zero where it does not tell.
   virtual Bytes foreign() const = 0;
 
-  // Bytes of destroyed Segments that somebody outside still pins, with an fd or a map: no memory is
-  // there in their place. Counts a Segment before its destructor returns. Cheap. nullopt where the
-  // backend cannot tell.
-  virtual std::optional<Bytes> stranded() const = 0;
+  // Bytes of destroyed Segments of one use that somebody outside still pins, with an fd or a map:
+  // no memory is there in their place. Counts a Segment before its destructor returns. Cheap.
+  // nullopt where the backend cannot tell.
+  virtual std::optional<Bytes> stranded(SegmentUse use) const = 0;
 
   // Looks anew whether the Device serves, and which of the stranded bytes are gone by now. OK while
   // it serves; DEVICE_LOST, with the cause, once it does not and never will: what was in its memory

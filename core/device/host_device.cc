@@ -64,7 +64,8 @@ class HostDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
 
   // On several threads: the kernel clears the memory meanwhile.
-  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+  StatusOr<std::vector<Segment>> CreateSegments(SegmentUse use,
+                                                std::span<const Bytes> sizes) override {
     for (const Bytes size : sizes) TENURE_CHECK(!size.zero() && (size % kGranule).zero());
     std::vector<std::optional<Segment>> created(sizes.size());
     std::vector<Status> errors(std::min(kCreateThreads, sizes.size()));
@@ -72,7 +73,7 @@ class HostDevice final : public Device {
     std::atomic<bool> failed = false;
     const auto create = [&](Status& error) {
       for (size_t i = next++; i < sizes.size() && !failed; i = next++) {
-        StatusOr<Segment> segment = Create(sizes[i]);
+        StatusOr<Segment> segment = Create(use, sizes[i]);
         if (segment.ok()) {
           created[i] = *std::move(segment);
         } else {
@@ -97,25 +98,27 @@ class HostDevice final : public Device {
 
   BackendCounters counters() const override { return tally_.Read(); }
   Bytes foreign() const override { return {}; }
-  std::optional<Bytes> stranded() const override {
-    if (!pins_.works()) return std::nullopt;
-    return pins_.pinned();
+  std::optional<Bytes> stranded(SegmentUse use) const override {
+    const PinWatch& pins = pins_[static_cast<size_t>(use)];
+    if (!pins.works()) return std::nullopt;
+    return pins.pinned();
   }
   Status Look() override {
-    pins_.Look();
+    for (PinWatch& pins : pins_) pins.Look();
     return absl::OkStatus();
   }
 
  private:
-  StatusOr<Segment> Create(Bytes size) {
+  StatusOr<Segment> Create(SegmentUse use, Bytes size) {
+    PinWatch& pins = pins_[static_cast<size_t>(use)];
     if (huge_pages_ != HugePages::kOff) {
-      auto backing = MakeHostSegment(size, /*huge=*/true, tally_, pins_);
+      auto backing = MakeHostSegment(use, size, /*huge=*/true, tally_, pins);
       if (backing.ok()) return Segment(*std::move(backing));
       if (huge_pages_ == HugePages::kRequire) return backing.status();
     }
     TENURE_RETURN_IF_ERROR(Announce(size));
     StatusOr<std::unique_ptr<Segment::Backing>> backing =
-        MakeHostSegment(size, /*huge=*/false, tally_, pins_);
+        MakeHostSegment(use, size, /*huge=*/false, tally_, pins);
     const MutexLock lock(mutex_);
     announced_ -= size;
     settled_.NotifyAll();
@@ -159,7 +162,7 @@ class HostDevice final : public Device {
   const HugePages huge_pages_;
   const HostMemory memory_;
   SegmentTally tally_;
-  PinWatch pins_;
+  std::array<PinWatch, kSegmentUses> pins_;
 
   Mutex mutex_;
   CondVar settled_;                          // a Segment that was announced exists, or never will

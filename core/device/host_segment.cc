@@ -23,9 +23,17 @@
 namespace tenure {
 namespace {
 
-// One call, since the last of them forbids any further: whoever else gets the fd can read, and that
-// is all. The map that the daemon made before goes on writing.
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+// One call, since the last of them forbids any further: whoever else gets the fd of weights can
+// read, and that is all; the map that the daemon made before goes on writing. What is runtime's can
+// be written, and keeps its size.
+int SealsOf(SegmentUse use) {
+  constexpr int kSizeAndSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  return use == SegmentUse::kWeights ? kSizeAndSeals | F_SEAL_FUTURE_WRITE : kSizeAndSeals;
+}
+
+const char* NameOf(SegmentUse use) {
+  return use == SegmentUse::kWeights ? "tenure-weights" : "tenure-runtime";
+}
 
 Status CallFailed(const std::string& call, Bytes size, int error) {
   const std::string cause = std::generic_category().message(error);
@@ -37,11 +45,11 @@ Status CallFailed(const std::string& call, Bytes size, int error) {
 
 // Where vm.memfd_noexec is 2, memory that might be executed is refused; kernels before 6.3 do not
 // know the flag.
-UniqueFd CreateMemfd(bool huge) {
+UniqueFd CreateMemfd(SegmentUse use, bool huge) {
   const unsigned flags =
       MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? unsigned{MFD_HUGETLB | MFD_HUGE_2MB} : 0U);
-  UniqueFd fd(::memfd_create("tenure-weights", flags | MFD_NOEXEC_SEAL));
-  if (!fd.valid() && errno == EINVAL) fd.Reset(::memfd_create("tenure-weights", flags));
+  UniqueFd fd(::memfd_create(NameOf(use), flags | MFD_NOEXEC_SEAL));
+  if (!fd.valid() && errno == EINVAL) fd.Reset(::memfd_create(NameOf(use), flags));
   return fd;
 }
 
@@ -148,13 +156,14 @@ class HostBacking final : public Segment::Backing {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Segment::Backing>> MakeHostSegment(Bytes size, bool huge,
+StatusOr<std::unique_ptr<Segment::Backing>> MakeHostSegment(SegmentUse use, Bytes size, bool huge,
                                                             SegmentTally& tally, PinWatch& pins) {
-  UniqueFd fd = CreateMemfd(huge);
+  UniqueFd fd = CreateMemfd(use, huge);
   if (!fd.valid()) return CallFailed("memfd_create", size, errno);
   TENURE_RETURN_IF_ERROR(Allocate(fd.get(), size));
   TENURE_ASSIGN_OR_RETURN(Mapping mapping, Map(fd.get(), size));
-  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return CallFailed("F_ADD_SEALS", size, errno);
+  if (::fcntl(fd.get(), F_ADD_SEALS, SealsOf(use)) != 0)
+    return CallFailed("F_ADD_SEALS", size, errno);
   tally.Created(size, huge);
   return std::make_unique<HostBacking>(std::move(fd), std::move(mapping), tally, pins);
 }

@@ -12,6 +12,10 @@
 
 namespace tenure {
 
+// Which arena a Segment belongs to: clients read weights, and write what is runtime's.
+enum class SegmentUse { kWeights, kRuntime };
+inline constexpr size_t kSegmentUses = 2;
+
 // An address in a GPU's own memory, which the CPU must not touch. 0: none.
 class DeviceAddress {
  public:
@@ -48,8 +52,8 @@ class Segment {
   std::span<std::byte> host_view() const { return backing_->host_view(); }
   DeviceAddress device_address() const { return backing_->device_address(); }
 
-  // A new fd through which another process maps the same memory, for reading only. Close it once it
-  // is sent. BACKEND if the process is out of fds.
+  // A new fd through which another process maps the same memory, for reading only if it is for
+  // weights. Close it once it is sent. BACKEND if the process is out of fds.
   StatusOr<UniqueFd> Export() const { return backing_->Export(); }
 
  private:

@@ -82,7 +82,9 @@ void DeviceStore::SumSurviving(SessionId session, Bytes size) {
   Changed();
 }
 
-void DeviceStore::CountPinned() { arena_.SetPinned(device_.stranded().value_or(Bytes(0))); }
+void DeviceStore::CountPinned() {
+  arena_.SetPinned(device_.stranded(SegmentUse::kWeights).value_or(Bytes(0)));
+}
 
 void DeviceStore::Changed() {
   changes_.fetch_add(1, std::memory_order_release);

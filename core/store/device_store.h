@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/arena/ledger.h"
-#include "core/arena/weights_arena.h"
+#include "core/arena/segment_arena.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -175,7 +175,7 @@ class DeviceStore {
     RegionId region;  // not valid: none yet
     bool adopted = false;
     std::string overwritten;    // `name@revision` of what an adopted Region held
-    WeightsArena::Claim claim;  // of a new Region
+    SegmentArena::Claim claim;  // of a new Region
     std::vector<bool> created;  // of its Segments: which were not there before
   };
 
@@ -241,7 +241,7 @@ class DeviceStore {
   std::vector<VictimCandidate> Candidates() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IdleTooLong(const Region& region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Claims room for the job's model; lets go of the mutex while it waits.
-  StatusOr<WeightsArena::Claim> TakeRoom(LoadJob& job, LoadResult& result)
+  StatusOr<SegmentArena::Claim> TakeRoom(LoadJob& job, LoadResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True if victims are mapped: nothing may be reclaimed before they have answered.
   bool RecallVictims(const std::vector<VictimCandidate>& victims, Outbox& outbox)
@@ -290,7 +290,7 @@ class DeviceStore {
   CondVar work_;         // a job was queued, or the store closes
   CondVar export_work_;  // an export waits, or the store closes
   CondVar waste_;        // Segments are leaving, or the store closes
-  WeightsArena arena_ ABSL_GUARDED_BY(mutex_);
+  SegmentArena arena_ ABSL_GUARDED_BY(mutex_);
   RegionTable regions_ ABSL_GUARDED_BY(mutex_);
   ModelTable models_ ABSL_GUARDED_BY(mutex_);
   LeaseTable leases_ ABSL_GUARDED_BY(mutex_);

@@ -52,13 +52,13 @@ bool DeviceStore::IdleTooLong(const Region& region) const {
          After(region.unused_since, options_.idle_unload_after) <= clock_.Now();
 }
 
-StatusOr<WeightsArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& result) {
+StatusOr<SegmentArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& result) {
   const Bytes total = job.model.layout->total();
   const Bytes need = arena_.RegionBytes(total);
   bool looked = false;
   while (true) {
     if (job.abandoned.has_value()) return *job.abandoned;
-    if (std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(total))
+    if (std::optional<SegmentArena::Claim> claim = arena_.ClaimRoom(total))
       return *std::move(claim);
 
     const Bytes lacking = need - arena_.available();

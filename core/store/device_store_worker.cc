@@ -106,7 +106,7 @@ Status DeviceStore::Place(LoadJob& job, Placement& placement, LoadResult& result
 }
 
 bool DeviceStore::Vacate(LoadJob& job, Placement& placement) {
-  WeightsArena::Claim& claim = placement.claim;
+  SegmentArena::Claim& claim = placement.claim;
   if (claim.evicted.empty()) return true;
   const Bytes evicted = SizeOf(claim.evicted);
   claim.evicted.clear();
@@ -118,7 +118,7 @@ bool DeviceStore::Vacate(LoadJob& job, Placement& placement) {
   if (!arena_.overdrawn()) return true;
 
   std::vector<Segment> cached;
-  for (WeightsArena::Claim::Slot& slot : claim.slots) {
+  for (SegmentArena::Claim::Slot& slot : claim.slots) {
     if (slot.segment.has_value()) cached.push_back(*std::move(slot.segment));
   }
   const Bytes never_created = claim.bytes - SizeOf(cached);
@@ -154,20 +154,20 @@ Status DeviceStore::FillIn(LoadJob& job, Placement& placement, LoadResult& resul
 }
 
 Status DeviceStore::Create(Placement& placement, LoadResult& result) {
-  WeightsArena::Claim& claim = placement.claim;
-  for (const WeightsArena::Claim::Slot& slot : claim.slots) {
+  SegmentArena::Claim& claim = placement.claim;
+  for (const SegmentArena::Claim::Slot& slot : claim.slots) {
     ++(slot.segment.has_value() ? result.segments_reused : result.segments_created);
   }
   result.reuse = result.segments_reused > 0 ? Reuse::kRecycled : Reuse::kFresh;
   std::vector<Bytes> missing;
-  for (const WeightsArena::Claim::Slot& slot : claim.slots) {
+  for (const SegmentArena::Claim::Slot& slot : claim.slots) {
     if (!slot.segment.has_value()) missing.push_back(slot.size);
   }
-  StatusOr<std::vector<Segment>> created = device_.CreateSegments(missing);
+  StatusOr<std::vector<Segment>> created = device_.CreateSegments(SegmentUse::kWeights, missing);
 
   std::vector<Segment> segments;
   size_t next_created = 0;
-  for (WeightsArena::Claim::Slot& slot : claim.slots) {
+  for (SegmentArena::Claim::Slot& slot : claim.slots) {
     if (slot.segment.has_value()) {
       segments.push_back(*std::move(slot.segment));
       placement.created.push_back(false);

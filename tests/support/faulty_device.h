@@ -17,11 +17,12 @@ class FaultyDevice final : public Device {
 
   const DeviceInfo& info() const override { return device_->info(); }
 
-  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+  StatusOr<std::vector<Segment>> CreateSegments(SegmentUse use,
+                                                std::span<const Bytes> sizes) override {
     std::vector<Segment> segments;
     for (const Bytes size : sizes) {
       if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: create");
-      TENURE_ASSIGN_OR_RETURN(Segment segment, device_->CreateSegment(size));
+      TENURE_ASSIGN_OR_RETURN(Segment segment, device_->CreateSegment(use, size));
       segments.emplace_back(std::make_unique<Memory>(std::move(segment), steps_));
     }
     return segments;
@@ -34,7 +35,7 @@ class FaultyDevice final : public Device {
 
   BackendCounters counters() const override { return device_->counters(); }
   Bytes foreign() const override { return device_->foreign(); }
-  std::optional<Bytes> stranded() const override { return device_->stranded(); }
+  std::optional<Bytes> stranded(SegmentUse use) const override { return device_->stranded(use); }
   Status Look() override { return device_->Look(); }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -30,10 +31,11 @@ class SmallDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
 
-  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+  StatusOr<std::vector<Segment>> CreateSegments(SegmentUse use,
+                                                std::span<const Bytes> sizes) override {
     std::vector<Segment> segments;
     for (const Bytes size : sizes) {
-      TENURE_ASSIGN_OR_RETURN(Segment segment, Create(size));
+      TENURE_ASSIGN_OR_RETURN(Segment segment, Create(use, size));
       segments.push_back(std::move(segment));
     }
     return segments;
@@ -41,9 +43,11 @@ class SmallDevice final : public Device {
 
   StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
   Bytes foreign() const override { return {}; }
-  std::optional<Bytes> stranded() const override { return pins_.pinned(); }
+  std::optional<Bytes> stranded(SegmentUse use) const override {
+    return pins_[static_cast<size_t>(use)].pinned();
+  }
   Status Look() override {
-    pins_.Look();
+    for (PinWatch& pins : pins_) pins.Look();
     return lost_ ? Error(Reason::kDeviceLost, "the device was told to be lost") : absl::OkStatus();
   }
 
@@ -68,7 +72,7 @@ class SmallDevice final : public Device {
   [[nodiscard]] bool AwaitHeldDestruction() { return destructions_.AwaitArrival(); }
 
  private:
-  StatusOr<Segment> Create(Bytes size) {
+  StatusOr<Segment> Create(SegmentUse use, Bytes size) {
     if (creations_until_failure_ > 0 && --creations_until_failure_ == 0) {
       return Error(Reason::kBackend, "the backend was told to fail");
     }
@@ -82,18 +86,19 @@ class SmallDevice final : public Device {
     const MutexLock lock(mutex_);
     ++counters_.segments_created;
     counters_.bytes_created += size;
-    return Segment(std::make_unique<Memory>(
-        *this, UniqueFd(fd), std::span(static_cast<std::byte*>(base), size.count())));
+    return Segment(
+        std::make_unique<Memory>(*this, pins_[static_cast<size_t>(use)], UniqueFd(fd),
+                                 std::span(static_cast<std::byte*>(base), size.count())));
   }
 
   class Memory final : public Segment::Backing {
    public:
-    Memory(SmallDevice& device, UniqueFd fd, std::span<std::byte> view)
-        : device_(device), fd_(std::move(fd)), view_(view) {}
+    Memory(SmallDevice& device, PinWatch& pins, UniqueFd fd, std::span<std::byte> view)
+        : device_(device), pins_(pins), fd_(std::move(fd)), view_(view) {}
     ~Memory() override {
       device_.destructions_.Pass();
       ::munmap(view_.data(), view_.size());
-      device_.pins_.LetGo(std::move(fd_), Bytes(view_.size()));
+      pins_.LetGo(std::move(fd_), Bytes(view_.size()));
       const MutexLock lock(device_.mutex_);
       ++device_.counters_.segments_destroyed;
       device_.counters_.bytes_destroyed += Bytes(view_.size());
@@ -111,6 +116,7 @@ class SmallDevice final : public Device {
 
    private:
     SmallDevice& device_;
+    PinWatch& pins_;
     UniqueFd fd_;
     const std::span<std::byte> view_;
   };
@@ -121,7 +127,7 @@ class SmallDevice final : public Device {
   Turnstile creations_;
   Turnstile exports_;
   Turnstile destructions_;
-  PinWatch pins_;
+  std::array<PinWatch, kSegmentUses> pins_;
   mutable Mutex mutex_;
   BackendCounters counters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -79,7 +79,8 @@ TEST_F(CudaDeviceTest, ARunOfNewSegmentsIsMadeAccessibleWithOneCall) {
   const uint64_t accesses = Calls("cuMemSetAccess");
   const uint64_t creations = Calls("cuMemCreate");
   const std::vector<Bytes> sizes(16, MiB(8));
-  const StatusOr<std::vector<Segment>> segments = device->CreateSegments(sizes);
+  const StatusOr<std::vector<Segment>> segments =
+      device->CreateSegments(SegmentUse::kWeights, sizes);
   ASSERT_TRUE(segments.ok()) << segments.status();
   EXPECT_EQ(Calls("cuMemCreate") - creations, 16U);
   EXPECT_EQ(Calls("cuMemSetAccess") - accesses, 1U);
@@ -88,7 +89,7 @@ TEST_F(CudaDeviceTest, ARunOfNewSegmentsIsMadeAccessibleWithOneCall) {
 TEST_F(CudaDeviceTest, NothingIsExportedBeforeItIsAskedFor) {
   const auto device = Make();
   const uint64_t exports = Calls("cuMemExportToShareableHandle");
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(2));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(2));
   ASSERT_TRUE(segment.ok()) << segment.status();
   EXPECT_EQ(Calls("cuMemExportToShareableHandle"), exports);
   EXPECT_TRUE(segment->Export().ok());
@@ -107,7 +108,8 @@ TEST_F(CudaDeviceTest, ACallThatFailsAtAnyStepLeavesNothingAndARetrySucceeds) {
       call.first = step;
       machine_->Fail(entry, CUDA_ERROR_INVALID_VALUE, call);
       const size_t fds = OpenFds();
-      const StatusOr<std::vector<Segment>> segments = device->CreateSegments(sizes);
+      const StatusOr<std::vector<Segment>> segments =
+          device->CreateSegments(SegmentUse::kWeights, sizes);
       machine_->ClearFaults();
       if (segments.ok()) {
         EXPECT_GT(step, 1U) << entry << " was never called";
@@ -121,21 +123,21 @@ TEST_F(CudaDeviceTest, ACallThatFailsAtAnyStepLeavesNothingAndARetrySucceeds) {
     }
   }
   EXPECT_EQ(machine_->LiveBytes(0), before);
-  EXPECT_TRUE(device->CreateSegments(sizes).ok());
+  EXPECT_TRUE(device->CreateSegments(SegmentUse::kWeights, sizes).ok());
 }
 
 TEST_F(CudaDeviceTest, AGpuWithoutMemoryLeftIsABackendThatHasNone) {
   const auto device = Make();
-  const StatusOr<Segment> most = device->CreateSegment(GiB(3));
+  const StatusOr<Segment> most = device->CreateSegment(SegmentUse::kWeights, GiB(3));
   ASSERT_TRUE(most.ok()) << most.status();
-  const Status refused = device->CreateSegment(GiB(1)).status();
+  const Status refused = device->CreateSegment(SegmentUse::kWeights, GiB(1)).status();
   EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
   EXPECT_TRUE(device->Look().ok());
 }
 
 TEST_F(CudaDeviceTest, AnExportThatIsRefusedIsAnErrorAndTheSegmentGoesOn) {
   const auto device = Make();
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(2));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(2));
   ASSERT_TRUE(segment.ok()) << segment.status();
   machine_->Fail("cuMemExportToShareableHandle", CUDA_ERROR_NOT_SUPPORTED);
   const size_t fds = OpenFds();
@@ -146,7 +148,7 @@ TEST_F(CudaDeviceTest, AnExportThatIsRefusedIsAnErrorAndTheSegmentGoesOn) {
 
 TEST_F(CudaDeviceTest, ACopyThatFailsIsTold) {
   const auto device = Make();
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(16));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(16));
   ASSERT_TRUE(segment.ok()) << segment.status();
   for (const char* entry : {"cuMemcpyHtoDAsync", "cuEventRecord"}) {
     machine_->Fail(entry, CUDA_ERROR_INVALID_VALUE);
@@ -162,11 +164,12 @@ TEST_F(CudaDeviceTest, AWaitThatFailsMeansThatTheGpuIsLost) {
   {
     const auto device = Make();
     machine_->Fail("cuStreamSynchronize", CUDA_ERROR_INVALID_VALUE);
-    EXPECT_TRUE(HasReason(device->CreateSegment(MiB(2)).status(), Reason::kDeviceLost));
+    EXPECT_TRUE(HasReason(device->CreateSegment(SegmentUse::kWeights, MiB(2)).status(),
+                          Reason::kDeviceLost));
   }
   machine_->ClearFaults();
   const auto device = Make();
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(16));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(16));
   ASSERT_TRUE(segment.ok()) << segment.status();
   machine_->Fail("cuEventSynchronize", CUDA_ERROR_INVALID_VALUE);
   EXPECT_TRUE(HasReason(Write(*device, *segment, MiB(16)), Reason::kDeviceLost));
@@ -175,10 +178,10 @@ TEST_F(CudaDeviceTest, AWaitThatFailsMeansThatTheGpuIsLost) {
 
 TEST_F(CudaDeviceTest, ALostGpuSaysSoAndItsDriverIsNotAskedAnyMore) {
   auto device = Make();
-  StatusOr<Segment> segment = device->CreateSegment(MiB(2));
+  StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(2));
   ASSERT_TRUE(segment.ok()) << segment.status();
   machine_->LoseDevice(0, CUDA_ERROR_ECC_UNCORRECTABLE);
-  const Status refused = device->CreateSegment(MiB(2)).status();
+  const Status refused = device->CreateSegment(SegmentUse::kWeights, MiB(2)).status();
   EXPECT_TRUE(HasReason(refused, Reason::kDeviceLost)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("CUDA_ERROR_ECC_UNCORRECTABLE"));
   EXPECT_TRUE(HasReason(device->Look(), Reason::kDeviceLost));
@@ -187,7 +190,8 @@ TEST_F(CudaDeviceTest, ALostGpuSaysSoAndItsDriverIsNotAskedAnyMore) {
   machine_->RestoreDevice(0);
   const uint64_t creations = Calls("cuMemCreate");
   const uint64_t unmaps = Calls("cuMemUnmap");
-  EXPECT_TRUE(HasReason(device->CreateSegment(MiB(2)).status(), Reason::kDeviceLost));
+  EXPECT_TRUE(
+      HasReason(device->CreateSegment(SegmentUse::kWeights, MiB(2)).status(), Reason::kDeviceLost));
   EXPECT_TRUE(HasReason(device->OpenWriter().status(), Reason::kDeviceLost));
   EXPECT_TRUE(HasReason(segment->Export().status(), Reason::kDeviceLost));
   segment = refused;
@@ -201,7 +205,8 @@ TEST_F(CudaDeviceTest, ACallThatDoesNotReturnInTimeMeansThatTheGpuIsLost) {
   const std::string hanging = machine_->Hang("cuMemCreate");
   const uint64_t before = Calls("cuMemCreate");
   Status created;
-  std::thread creator([&] { created = device->CreateSegment(MiB(2)).status(); });
+  std::thread creator(
+      [&] { created = device->CreateSegment(SegmentUse::kWeights, MiB(2)).status(); });
   // The call is under way once the driver has counted it.
   while (Calls("cuMemCreate") == before) std::this_thread::yield();
   clock_.Advance(std::chrono::seconds(9));
@@ -223,7 +228,7 @@ TEST_F(CudaDeviceTest, WhatOthersUseIsSeen) {
   allocation.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmemGenericAllocationHandle other = 0;
   ASSERT_EQ(RawDriver().cuMemCreate(&other, MiB(512).count(), &allocation, 0), CUDA_SUCCESS);
-  const StatusOr<Segment> own = device->CreateSegment(MiB(64));
+  const StatusOr<Segment> own = device->CreateSegment(SegmentUse::kWeights, MiB(64));
   ASSERT_TRUE(own.ok()) << own.status();
   while (device->foreign() != before + MiB(512)) std::this_thread::yield();
   ASSERT_EQ(RawDriver().cuMemRelease(other), CUDA_SUCCESS);
@@ -233,7 +238,7 @@ TEST_F(CudaDeviceTest, WhatOthersUseIsSeen) {
 // Bytes leave a buffer long after they were committed: it is not filled anew before.
 TEST_F(CudaDeviceTest, ABufferIsNotReusedWhileItsBytesAreOnTheirWay) {
   const auto device = Make();
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(16));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(16));
   ASSERT_TRUE(segment.ok()) << segment.status();
   machine_->HoldStreams();
   std::thread copying([&] {
@@ -269,7 +274,7 @@ TEST_F(CudaDeviceTest, AThousandHandOversOfMemoryLeaveFdsAndAddressesAsTheyWere)
   // Sizes that leave holes; 256 GiB in all, more than the addresses reserved.
   for (uint64_t i = 0; i < 200; ++i) {
     const std::vector<Bytes> sizes = {MiB(512), MiB(2 + i % 7 * 2), MiB(256)};
-    ASSERT_TRUE(device->CreateSegments(sizes).ok());
+    ASSERT_TRUE(device->CreateSegments(SegmentUse::kWeights, sizes).ok());
   }
   EXPECT_EQ(machine_->LiveBytes(0), live);
   EXPECT_EQ(OpenFds(), fds);

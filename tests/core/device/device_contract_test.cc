@@ -31,7 +31,8 @@ TEST_P(DeviceContractTest, KeepsItsUuidWhenItIsMadeAgain) {
 
 TEST_P(DeviceContractTest, ANewSegmentHasTheSizeAskedForAndIsZero) {
   for (const uint64_t granules : {1U, 3U, 8U}) {
-    const StatusOr<Segment> segment = device_->CreateSegment(granule_ * granules);
+    const StatusOr<Segment> segment =
+        device_->CreateSegment(SegmentUse::kWeights, granule_ * granules);
     ASSERT_TRUE(segment.ok()) << segment.status();
     EXPECT_EQ(segment->size(), granule_ * granules);
     EXPECT_TRUE(Holds(*segment, kZero));
@@ -41,7 +42,7 @@ TEST_P(DeviceContractTest, ANewSegmentHasTheSizeAskedForAndIsZero) {
 
 TEST_P(DeviceContractTest, ReusedBackendMemoryIsZeroAgain) {
   for (int round = 0; round < 4; ++round) {
-    const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 4);
+    const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, granule_ * 4);
     ASSERT_TRUE(segment.ok()) << segment.status();
     ASSERT_TRUE(Holds(*segment, kZero));
     Fill(*segment, std::byte{0x5A});
@@ -49,7 +50,7 @@ TEST_P(DeviceContractTest, ReusedBackendMemoryIsZeroAgain) {
 }
 
 TEST_P(DeviceContractTest, WhatTheDaemonWritesIsSeenThroughTheExportedFd) {
-  const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 2);
+  const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, granule_ * 2);
   ASSERT_TRUE(segment.ok()) << segment.status();
   const StatusOr<UniqueFd> fd = segment->Export();
   ASSERT_TRUE(fd.ok()) << fd.status();
@@ -62,8 +63,8 @@ TEST_P(DeviceContractTest, WhatTheDaemonWritesIsSeenThroughTheExportedFd) {
 }
 
 TEST_P(DeviceContractTest, SegmentsShareNoMemory) {
-  const StatusOr<Segment> a = device_->CreateSegment(granule_);
-  const StatusOr<Segment> b = device_->CreateSegment(granule_);
+  const StatusOr<Segment> a = device_->CreateSegment(SegmentUse::kWeights, granule_);
+  const StatusOr<Segment> b = device_->CreateSegment(SegmentUse::kWeights, granule_);
   ASSERT_TRUE(a.ok() && b.ok());
   Fill(*a, std::byte{0x33});
   EXPECT_TRUE(Holds(*b, kZero));
@@ -71,7 +72,8 @@ TEST_P(DeviceContractTest, SegmentsShareNoMemory) {
 
 TEST_P(DeviceContractTest, SegmentsOfOneCreationComeInTheOrderAskedFor) {
   const std::vector<Bytes> sizes = {granule_ * 4, granule_, granule_ * 2};
-  const StatusOr<std::vector<Segment>> segments = device_->CreateSegments(sizes);
+  const StatusOr<std::vector<Segment>> segments =
+      device_->CreateSegments(SegmentUse::kWeights, sizes);
   ASSERT_TRUE(segments.ok()) << segments.status();
   ASSERT_EQ(segments->size(), sizes.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -80,13 +82,14 @@ TEST_P(DeviceContractTest, SegmentsOfOneCreationComeInTheOrderAskedFor) {
   }
   for (size_t i = 0; i < sizes.size(); ++i) EXPECT_TRUE(Holds((*segments)[i], std::byte(i + 1)));
   EXPECT_EQ(alive(), 3U);
-  EXPECT_TRUE(device_->CreateSegments({})->empty());
+  EXPECT_TRUE(device_->CreateSegments(SegmentUse::kWeights, {})->empty());
 }
 
 TEST_P(DeviceContractTest, ACreationThatFailsHalfWayLeavesNothing) {
   const std::vector<Bytes> sizes = {granule_, AlignUp(GiB(1 << 20), granule_)};
   const size_t fds = OpenFds();
-  EXPECT_TRUE(HasReason(device_->CreateSegments(sizes).status(), Reason::kBackend));
+  EXPECT_TRUE(
+      HasReason(device_->CreateSegments(SegmentUse::kWeights, sizes).status(), Reason::kBackend));
   EXPECT_EQ(alive(), 0U);
   EXPECT_EQ(bytes_alive(), Bytes(0));
   EXPECT_EQ(OpenFds(), fds);
@@ -94,7 +97,7 @@ TEST_P(DeviceContractTest, ACreationThatFailsHalfWayLeavesNothing) {
 
 // Pieces as a copy makes them: many small ones, and some larger than any buffer on the way.
 TEST_P(DeviceContractTest, PiecesOfAnySizeArriveWhereTheyBelong) {
-  const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 8);
+  const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, granule_ * 8);
   ASSERT_TRUE(segment.ok()) << segment.status();
   std::vector<std::byte> expected(segment->size().count(), kZero);
   const auto writer = device_->OpenWriter();
@@ -119,7 +122,7 @@ TEST_P(DeviceContractTest, PiecesOfAnySizeArriveWhereTheyBelong) {
 }
 
 TEST_P(DeviceContractTest, NothingIsOnItsWayOnceAWriterIsGone) {
-  const StatusOr<Segment> segment = device_->CreateSegment(granule_);
+  const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, granule_);
   ASSERT_TRUE(segment.ok()) << segment.status();
   {
     const auto writer = device_->OpenWriter();
@@ -134,10 +137,10 @@ TEST_P(DeviceContractTest, NothingIsOnItsWayOnceAWriterIsGone) {
 TEST_P(DeviceContractTest, CreatedMinusDestroyedIsWhatLives) {
   EXPECT_EQ(alive(), 0U);
   {
-    const StatusOr<Segment> a = device_->CreateSegment(granule_);
+    const StatusOr<Segment> a = device_->CreateSegment(SegmentUse::kWeights, granule_);
     ASSERT_TRUE(a.ok());
     {
-      const StatusOr<Segment> b = device_->CreateSegment(granule_ * 3);
+      const StatusOr<Segment> b = device_->CreateSegment(SegmentUse::kWeights, granule_ * 3);
       ASSERT_TRUE(b.ok());
       EXPECT_EQ(alive(), 2U);
       EXPECT_EQ(bytes_alive(), granule_ * 4);
@@ -151,7 +154,7 @@ TEST_P(DeviceContractTest, CreatedMinusDestroyedIsWhatLives) {
 }
 
 TEST_P(DeviceContractTest, AMovedSegmentIsGivenBackOnceByItsLastOwner) {
-  StatusOr<Segment> created = device_->CreateSegment(granule_);
+  StatusOr<Segment> created = device_->CreateSegment(SegmentUse::kWeights, granule_);
   ASSERT_TRUE(created.ok());
   Fill(*created, std::byte{0x44});
   {
@@ -163,8 +166,8 @@ TEST_P(DeviceContractTest, AMovedSegmentIsGivenBackOnceByItsLastOwner) {
 }
 
 TEST_P(DeviceContractTest, AssigningToASegmentGivesBackWhatItHeld) {
-  StatusOr<Segment> small = device_->CreateSegment(granule_);
-  StatusOr<Segment> large = device_->CreateSegment(granule_ * 2);
+  StatusOr<Segment> small = device_->CreateSegment(SegmentUse::kWeights, granule_);
+  StatusOr<Segment> large = device_->CreateSegment(SegmentUse::kWeights, granule_ * 2);
   ASSERT_TRUE(small.ok() && large.ok());
   Segment a = *std::move(small);
   Segment b = *std::move(large);
@@ -181,7 +184,7 @@ TEST_P(DeviceContractTest, AssigningToASegmentGivesBackWhatItHeld) {
 TEST_P(DeviceContractTest, AnExportedFdPinsTheMemoryAfterTheSegmentIsGone) {
   std::optional<UniqueFd> leaked;
   {
-    const StatusOr<Segment> segment = device_->CreateSegment(granule_);
+    const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, granule_);
     ASSERT_TRUE(segment.ok());
     Fill(*segment, std::byte{0x55});
     StatusOr<UniqueFd> fd = segment->Export();
@@ -196,7 +199,7 @@ TEST_P(DeviceContractTest, AnExportedFdPinsTheMemoryAfterTheSegmentIsGone) {
 TEST_P(DeviceContractTest, AThousandSegmentsCreatedAndExportedLeaveNoFdOpen) {
   const size_t before = OpenFds();
   for (int i = 0; i < 1000; ++i) {
-    const StatusOr<Segment> segment = device_->CreateSegment(granule_);
+    const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, granule_);
     ASSERT_TRUE(segment.ok()) << segment.status();
     ASSERT_TRUE(segment->Export().ok());
   }
@@ -212,7 +215,8 @@ TEST_P(DeviceContractTest, SegmentsAreCreatedAndDestroyedOnManyThreadsAtOnce) {
   for (int t = 1; t <= kThreads; ++t) {
     threads.emplace_back([this, mark = std::byte(t)] {
       for (int i = 0; i < kRounds; ++i) {
-        const StatusOr<Segment> segment = device_->CreateSegment(granule_ * 2);
+        const StatusOr<Segment> segment =
+            device_->CreateSegment(SegmentUse::kWeights, granule_ * 2);
         ASSERT_TRUE(segment.ok()) << segment.status();
         Fill(*segment, mark);
         const StatusOr<UniqueFd> fd = segment->Export();
@@ -233,16 +237,17 @@ TEST_P(DeviceContractTest, SegmentsAreCreatedAndDestroyedOnManyThreadsAtOnce) {
 // field case 42
 TEST_P(DeviceContractTest, MoreThanTheMachineHasIsRefusedAndLeavesNothingBehind) {
   const size_t fds = OpenFds();
-  const StatusOr<Segment> segment = device_->CreateSegment(AlignUp(GiB(1 << 20), granule_));
+  const StatusOr<Segment> segment =
+      device_->CreateSegment(SegmentUse::kWeights, AlignUp(GiB(1 << 20), granule_));
   EXPECT_TRUE(HasReason(segment.status(), Reason::kBackend)) << segment.status();
   EXPECT_EQ(device_->counters().segments_created, 0U);
   EXPECT_EQ(OpenFds(), fds);
-  EXPECT_TRUE(device_->CreateSegment(granule_).ok());
+  EXPECT_TRUE(device_->CreateSegment(SegmentUse::kWeights, granule_).ok());
 }
 
 TEST_P(DeviceContractDeathTest, ASizeThatIsNoMultipleOfTheGranuleIsABugOfTheCaller) {
-  EXPECT_DEATH((void)device_->CreateSegment(Bytes(0)), "");
-  EXPECT_DEATH((void)device_->CreateSegment(granule_ + Bytes(4096)), "");
+  EXPECT_DEATH((void)device_->CreateSegment(SegmentUse::kWeights, Bytes(0)), "");
+  EXPECT_DEATH((void)device_->CreateSegment(SegmentUse::kWeights, granule_ + Bytes(4096)), "");
 }
 
 }  // namespace

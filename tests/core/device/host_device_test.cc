@@ -64,7 +64,7 @@ uint64_t FreeHugePages() {
 class HostSegmentTest : public testing::Test {
  protected:
   HostSegmentTest() : device_(MakeDevice()) {
-    StatusOr<Segment> segment = device_->CreateSegment(MiB(4));
+    StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, MiB(4));
     if (!segment.ok()) return;
     segment_.emplace(*std::move(segment));
     std::ranges::fill(segment_->host_view(), std::byte{0x66});
@@ -151,7 +151,7 @@ TEST_F(HostSegmentTest, AForkedChildDoesNotInheritTheDaemonsMap) {
 
 // field case 42
 TEST_F(HostSegmentTest, EveryPageExistsBeforeItIsTouched) {
-  const StatusOr<Segment> untouched = device_->CreateSegment(MiB(4));
+  const StatusOr<Segment> untouched = device_->CreateSegment(SegmentUse::kWeights, MiB(4));
   ASSERT_TRUE(untouched.ok());
   const StatusOr<UniqueFd> fd = untouched->Export();
   ASSERT_TRUE(fd.ok());
@@ -162,7 +162,7 @@ TEST_F(HostSegmentTest, EveryPageExistsBeforeItIsTouched) {
 
 TEST_F(HostSegmentTest, TheViewIsAlignedForLargePages) {
   for (const Bytes size : {MiB(2), MiB(6), MiB(64)}) {
-    const StatusOr<Segment> segment = device_->CreateSegment(size);
+    const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kWeights, size);
     ASSERT_TRUE(segment.ok());
     const auto address = reinterpret_cast<uintptr_t>(segment->host_view().data());
     EXPECT_EQ(address % MiB(2).count(), 0U);
@@ -185,14 +185,15 @@ TEST_F(HostSegmentTest, DestroyingASegmentLeavesNothingThatHoldsItsMemory) {
 // field case 17
 TEST(HostDeviceTest, WithoutFdsLeftCreatingAndExportingAreRefusedAndRecover) {
   const std::unique_ptr<Device> device = MakeDevice();
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(2));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(2));
   ASSERT_TRUE(segment.ok());
   {
     const SoftLimit none(RLIMIT_NOFILE, 0);
-    EXPECT_TRUE(HasReason(device->CreateSegment(MiB(2)).status(), Reason::kBackend));
+    EXPECT_TRUE(
+        HasReason(device->CreateSegment(SegmentUse::kWeights, MiB(2)).status(), Reason::kBackend));
     EXPECT_TRUE(HasReason(segment->Export().status(), Reason::kBackend));
   }
-  EXPECT_TRUE(device->CreateSegment(MiB(2)).ok());
+  EXPECT_TRUE(device->CreateSegment(SegmentUse::kWeights, MiB(2)).ok());
   EXPECT_TRUE(segment->Export().ok());
   EXPECT_EQ(device->counters().exports, 1U);
 }
@@ -202,29 +203,60 @@ TEST_F(HostSegmentTest, ADestroyedSegmentIsStrandedUntilTheLastFdAndMapOfItAreGo
   UniqueFd copy(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
   void* const map = ::mmap(nullptr, MiB(4).count(), PROT_READ, MAP_SHARED, fd_.get(), 0);
   ASSERT_NE(map, MAP_FAILED);
-  EXPECT_EQ(device_->stranded(), Bytes(0));
+  EXPECT_EQ(device_->stranded(SegmentUse::kWeights), Bytes(0));
   segment_.reset();
   EXPECT_EQ(device_->counters().bytes_destroyed, MiB(4));
-  EXPECT_EQ(device_->stranded(), MiB(4));
+  EXPECT_EQ(device_->stranded(SegmentUse::kWeights), MiB(4));
   EXPECT_TRUE(Unchanged());
   fd_.Reset();
   copy.Reset();
   (void)device_->Look();
-  EXPECT_EQ(device_->stranded(), MiB(4));
+  EXPECT_EQ(device_->stranded(SegmentUse::kWeights), MiB(4));
   ::munmap(map, MiB(4).count());
   (void)device_->Look();
-  EXPECT_EQ(device_->stranded(), Bytes(0));
+  EXPECT_EQ(device_->stranded(SegmentUse::kWeights), Bytes(0));
+}
+
+// field case 41
+TEST_F(HostSegmentTest, RuntimeMemoryIsWrittenByItsHolderAndKeepsItsSize) {
+  const StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kRuntime, MiB(4));
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const StatusOr<UniqueFd> fd = segment->Export();
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  const size_t size = MiB(4).count();
+  void* const map = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd->get(), 0);
+  ASSERT_NE(map, MAP_FAILED) << std::strerror(errno);
+  static_cast<std::byte*>(map)[size - 1] = std::byte{0x12};
+  EXPECT_EQ(segment->host_view().back(), std::byte{0x12});
+  for (const off_t length : {off_t{0}, static_cast<off_t>(2 * size)}) {
+    EXPECT_EQ(::ftruncate(fd->get(), length), -1);
+    EXPECT_EQ(errno, EPERM);
+  }
+  EXPECT_EQ(::fcntl(fd->get(), F_ADD_SEALS, F_SEAL_WRITE), -1);
+  EXPECT_EQ(errno, EPERM);
+  ::munmap(map, size);
+}
+
+// field case 17
+TEST_F(HostSegmentTest, WhatIsStrandedIsToldByUse) {
+  StatusOr<Segment> segment = device_->CreateSegment(SegmentUse::kRuntime, MiB(2));
+  ASSERT_TRUE(segment.ok()) << segment.status();
+  const StatusOr<UniqueFd> fd = segment->Export();
+  segment = absl::CancelledError("destroyed");
+  segment_.reset();
+  EXPECT_EQ(device_->stranded(SegmentUse::kRuntime), MiB(2));
+  EXPECT_EQ(device_->stranded(SegmentUse::kWeights), MiB(4));
 }
 
 // field case 17
 TEST(HostDeviceTest, NothingIsStrandedOrWatchedOnceItsExportedFdsAreClosed) {
   const std::unique_ptr<Device> device = MakeDevice();
   for (int i = 0; i < 20; ++i) {
-    const StatusOr<Segment> segment = device->CreateSegment(MiB(2));
+    const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(2));
     ASSERT_TRUE(segment.ok()) << segment.status();
     ASSERT_TRUE(segment->Export().ok());
   }
-  EXPECT_EQ(device->stranded(), Bytes(0));
+  EXPECT_EQ(device->stranded(SegmentUse::kWeights), Bytes(0));
   EXPECT_EQ(InotifyWatches(), 0U);
 }
 
@@ -234,13 +266,13 @@ TEST(HostDeviceTest, WithoutProcExportingGoesOnAndNothingIsSaidAboutStrandedByte
   EXPECT_TRUE(InChild([] {
     if (::chroot("/sys/kernel") != 0) return false;
     const auto device = MakeHostDevice({.total = GiB(1)});
-    if (!device.ok() || (*device)->stranded().has_value()) return false;
-    StatusOr<Segment> segment = (*device)->CreateSegment(MiB(2));
+    if (!device.ok() || (*device)->stranded(SegmentUse::kWeights).has_value()) return false;
+    StatusOr<Segment> segment = (*device)->CreateSegment(SegmentUse::kWeights, MiB(2));
     if (!segment.ok()) return false;
     const StatusOr<UniqueFd> fd = segment->Export();
     if (!fd.ok()) return false;
     { const Segment destroyed = *std::move(segment); }
-    return !(*device)->stranded().has_value() &&
+    return !(*device)->stranded(SegmentUse::kWeights).has_value() &&
            ReadThroughMap(fd->get(), MiB(2)).size() == MiB(2).count();
   }));
 }
@@ -250,11 +282,11 @@ TEST(HostDeviceTest, AFileSizeLimitIsAnErrorAndNotASignal) {
   const std::unique_ptr<Device> device = MakeDevice();
   {
     const SoftLimit small(RLIMIT_FSIZE, MiB(1).count());
-    const Status refused = device->CreateSegment(MiB(2)).status();
+    const Status refused = device->CreateSegment(SegmentUse::kWeights, MiB(2)).status();
     EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
   }
   EXPECT_EQ(SegmentMaps() + SegmentFds(), 0U);
-  EXPECT_TRUE(device->CreateSegment(MiB(2)).ok());
+  EXPECT_TRUE(device->CreateSegment(SegmentUse::kWeights, MiB(2)).ok());
 }
 
 TEST(HostDeviceTest, WithoutAddressSpaceLeftCreatingIsRefusedAndLeavesNothingBehind) {
@@ -267,16 +299,16 @@ TEST(HostDeviceTest, WithoutAddressSpaceLeftCreatingIsRefusedAndLeavesNothingBeh
   statm >> pages;
   {
     const SoftLimit tight(RLIMIT_AS, pages * 4096 + MiB(16).count());
-    const Status refused = device->CreateSegment(MiB(64)).status();
+    const Status refused = device->CreateSegment(SegmentUse::kWeights, MiB(64)).status();
     EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
   }
   EXPECT_EQ(SegmentMaps() + SegmentFds(), 0U);
-  EXPECT_TRUE(device->CreateSegment(MiB(64)).ok());
+  EXPECT_TRUE(device->CreateSegment(SegmentUse::kWeights, MiB(64)).ok());
 #endif
 }
 
 TEST(HostDeviceTest, ARefusalSaysWhatIsAvailable) {
-  const Status refused = MakeDevice()->CreateSegment(GiB(1 << 20)).status();
+  const Status refused = MakeDevice()->CreateSegment(SegmentUse::kWeights, GiB(1 << 20)).status();
   const std::optional<ErrorDetail> detail = DetailOf(refused);
   ASSERT_TRUE(detail.has_value());
   EXPECT_EQ(detail->values[0], std::pair(std::string("device"), std::string("host:0")));
@@ -293,7 +325,7 @@ TEST(HostDeviceTest, SignalsDoNotKeepALargeSegmentFromBeingCreated) {
   const itimerval every = {.it_interval = {0, 5000}, .it_value = {0, 5000}};
   const itimerval never = {};
   ::setitimer(ITIMER_REAL, &every, nullptr);
-  const StatusOr<Segment> segment = device->CreateSegment(MiB(128));
+  const StatusOr<Segment> segment = device->CreateSegment(SegmentUse::kWeights, MiB(128));
   ::setitimer(ITIMER_REAL, &never, nullptr);
   ::sigaction(SIGALRM, &before, nullptr);
   EXPECT_TRUE(segment.ok()) << segment.status();
@@ -319,7 +351,7 @@ TEST(HugePagesTest, RequiredWithNoneInThePoolIsAnErrorThatNamesThePool) {
 TEST(HugePagesTest, TriedWithNoneInThePoolFallsBackToOrdinaryPages) {
   if (FreeHugePages() > 0) GTEST_SKIP() << "this machine has huge pages";
   const std::unique_ptr<Device> device = MakeDevice(HugePages::kTry);
-  EXPECT_TRUE(device->CreateSegment(MiB(2)).ok());
+  EXPECT_TRUE(device->CreateSegment(SegmentUse::kWeights, MiB(2)).ok());
   EXPECT_EQ(device->counters().segments_created, 1U);
   EXPECT_EQ(device->counters().huge_segments_created, 0U);
 }
@@ -329,11 +361,11 @@ TEST(HugePagesTest, RequiredWithSomeInThePoolAreUsedUntilThePoolIsEmpty) {
   if (free == 0) GTEST_SKIP() << "this machine has no huge pages";
   const auto device = MakeHostDevice({.total = GiB(1), .huge_pages = HugePages::kRequire});
   ASSERT_TRUE(device.ok()) << device.status();
-  StatusOr<Segment> segment = (*device)->CreateSegment(MiB(2));
+  StatusOr<Segment> segment = (*device)->CreateSegment(SegmentUse::kWeights, MiB(2));
   ASSERT_TRUE(segment.ok()) << segment.status();
   EXPECT_EQ((*device)->counters().huge_segments_created, 1U);
   std::ranges::fill(segment->host_view(), std::byte{0x01});
-  const Status beyond = (*device)->CreateSegment(MiB(2) * free).status();
+  const Status beyond = (*device)->CreateSegment(SegmentUse::kWeights, MiB(2) * free).status();
   EXPECT_TRUE(HasReason(beyond, Reason::kBackend)) << beyond;
 }
 

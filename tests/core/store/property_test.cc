@@ -299,7 +299,7 @@ TEST_P(PropertyTest, WhateverHappensTheLedgerBalancesAndNobodyReadsForeignBytes)
     store_->EndSession(client.session);
   }
   store_->devices()[0]->WaitUntilQuiet();
-  EXPECT_EQ(LedgerNow().stranded, hardware_[0]->stranded());
+  EXPECT_EQ(LedgerNow().stranded, hardware_[0]->stranded(SegmentUse::kWeights));
   hoarded_.clear();
   for (int i = 0; i < 6; ++i) (void)Unload("name" + std::to_string(i));
   Pass(seconds(100));

@@ -109,7 +109,8 @@ class PinnedTest : public StoreTest {
   void ExpectCapacityIsKept() const {
     store_->devices()[0]->Validate();
     const BackendCounters backend = Backend();
-    EXPECT_LE(backend.bytes_created - backend.bytes_destroyed + *hardware_[0]->stranded(),
+    EXPECT_LE(backend.bytes_created - backend.bytes_destroyed +
+                  *hardware_[0]->stranded(SegmentUse::kWeights),
               LedgerNow().capacity);
   }
 };

@@ -266,7 +266,7 @@ TEST_F(CopyEngineTest, AFileOnDiskArrivesInHostSegments) {
   ASSERT_TRUE(device.ok());
   std::vector<Segment> segments;
   for (const Bytes size : {MiB(2), MiB(4)}) {
-    StatusOr<Segment> segment = (*device)->CreateSegment(size);
+    StatusOr<Segment> segment = (*device)->CreateSegment(SegmentUse::kWeights, size);
     ASSERT_TRUE(segment.ok()) << segment.status();
     segments.push_back(*std::move(segment));
   }

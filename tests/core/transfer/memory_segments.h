@@ -31,14 +31,14 @@ class MemoryBacking final : public Segment::Backing {
 class MemoryDevice final : public Device {
  public:
   const DeviceInfo& info() const override { return info_; }
-  StatusOr<std::vector<Segment>> CreateSegments(std::span<const Bytes> sizes) override {
+  StatusOr<std::vector<Segment>> CreateSegments(SegmentUse, std::span<const Bytes> sizes) override {
     std::vector<Segment> segments;
     for (const Bytes size : sizes) segments.emplace_back(std::make_unique<MemoryBacking>(size));
     return segments;
   }
   StatusOr<std::unique_ptr<SegmentWriter>> OpenWriter() override { return MakeDirectWriter(); }
   Bytes foreign() const override { return {}; }
-  std::optional<Bytes> stranded() const override { return std::nullopt; }
+  std::optional<Bytes> stranded(SegmentUse) const override { return std::nullopt; }
   Status Look() override { return absl::OkStatus(); }
   BackendCounters counters() const override { return {}; }
 
@@ -51,7 +51,7 @@ class MemoryDevice final : public Device {
 };
 
 inline std::vector<Segment> MemorySegments(const std::vector<Bytes>& sizes) {
-  return *MemoryDevice().CreateSegments(sizes);
+  return *MemoryDevice().CreateSegments(SegmentUse::kWeights, sizes);
 }
 
 // The Region that the Segments form, side by side.

@@ -1,4 +1,4 @@
-#include "core/arena/weights_arena.h"
+#include "core/arena/segment_arena.h"
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -12,16 +12,16 @@ namespace {
 constexpr Bytes kGranule = SmallDevice::kGranule;
 constexpr Bytes kSegment = KiB(64);
 
-class WeightsArenaTest : public ::testing::Test {
+class SegmentArenaTest : public ::testing::Test {
  protected:
   // Does what a load does with a claim, and returns the Region's Segments.
-  std::vector<Segment> Fulfil(WeightsArena::Claim claim) {
+  std::vector<Segment> Fulfil(SegmentArena::Claim claim) {
     for (Segment& evicted : claim.evicted) arena_.Destroyed(evicted.size());
     claim.evicted.clear();
     std::vector<Segment> segments;
-    for (WeightsArena::Claim::Slot& slot : claim.slots) {
+    for (SegmentArena::Claim::Slot& slot : claim.slots) {
       if (!slot.segment.has_value()) {
-        slot.segment = *device_.CreateSegment(slot.size);
+        slot.segment = *device_.CreateSegment(SegmentUse::kWeights, slot.size);
         arena_.Created(slot.size);
       }
       segments.push_back(*std::move(slot.segment));
@@ -31,7 +31,7 @@ class WeightsArenaTest : public ::testing::Test {
 
   Instant now_ = Instant(std::chrono::hours(1));
   SmallDevice device_{"host:0"};
-  WeightsArena arena_{{.capacity = KiB(256), .segment_size = kSegment, .granule = kGranule}};
+  SegmentArena arena_{{.capacity = KiB(256), .segment_size = kSegment, .granule = kGranule}};
 };
 
 TEST(SegmentSizesTest, ARegionIsStandardSegmentsAndThenFallingPowersOfTwo) {
@@ -53,7 +53,7 @@ TEST(SegmentSizesTest, LessThanOneGranuleIsWasted) {
   }
 }
 
-TEST_F(WeightsArenaTest, WhatSurvivorsMapIsNotThereToBeClaimed) {
+TEST_F(SegmentArenaTest, WhatSurvivorsMapIsNotThereToBeClaimed) {
   arena_.SetSurviving(KiB(100));
   EXPECT_EQ(arena_.stranded(), KiB(100));
   EXPECT_EQ(arena_.available(), KiB(156));
@@ -64,8 +64,8 @@ TEST_F(WeightsArenaTest, WhatSurvivorsMapIsNotThereToBeClaimed) {
   EXPECT_TRUE(arena_.ClaimRoom(KiB(100)).has_value());
 }
 
-TEST_F(WeightsArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
-  std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(200));
+TEST_F(SegmentArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
+  std::optional<SegmentArena::Claim> claim = arena_.ClaimRoom(KiB(200));
   arena_.SetSurviving(KiB(100));
   EXPECT_EQ(arena_.stranded(), KiB(56));
   EXPECT_EQ(arena_.unbacked(), Bytes(0));
@@ -74,11 +74,11 @@ TEST_F(WeightsArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
   EXPECT_EQ(arena_.stranded(), KiB(56));  // cached Segments are still held
   EXPECT_EQ(arena_.available(), KiB(200));
 
-  std::optional<WeightsArena::Claim> again = arena_.ClaimRoom(KiB(200));
+  std::optional<SegmentArena::Claim> again = arena_.ClaimRoom(KiB(200));
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(again->evicted.empty());
   arena_.Return(Fulfil(*std::move(again)), Bytes(0), now_);
-  std::optional<WeightsArena::Claim> other = arena_.ClaimRoom(KiB(4));
+  std::optional<SegmentArena::Claim> other = arena_.ClaimRoom(KiB(4));
   ASSERT_TRUE(other.has_value());
   EXPECT_FALSE(other->evicted.empty());
   Bytes evicted;
@@ -87,7 +87,7 @@ TEST_F(WeightsArenaTest, SurvivorsCountOnlyAsFarAsThereIsRoomForThem) {
   arena_.Validate();
 }
 
-TEST_F(WeightsArenaTest, WhatIsPinnedAddsToWhatSurvivorsMap) {
+TEST_F(SegmentArenaTest, WhatIsPinnedAddsToWhatSurvivorsMap) {
   arena_.SetSurviving(KiB(100));
   arena_.SetPinned(KiB(50));
   EXPECT_EQ(arena_.stranded(), KiB(150));
@@ -98,9 +98,9 @@ TEST_F(WeightsArenaTest, WhatIsPinnedAddsToWhatSurvivorsMap) {
   EXPECT_EQ(arena_.available(), KiB(256));
 }
 
-TEST_F(WeightsArenaTest, AClaimIsOverdrawnIfWhatItEvictedIsPinned) {
+TEST_F(SegmentArenaTest, AClaimIsOverdrawnIfWhatItEvictedIsPinned) {
   arena_.Return(Fulfil(*arena_.ClaimRoom(KiB(256))), Bytes(0), now_);
-  std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(32));
+  std::optional<SegmentArena::Claim> claim = arena_.ClaimRoom(KiB(32));
   ASSERT_TRUE(claim.has_value());
   ASSERT_EQ(claim->evicted.size(), 1U);
   EXPECT_EQ(claim->spare, KiB(32));
@@ -120,8 +120,8 @@ TEST_F(WeightsArenaTest, AClaimIsOverdrawnIfWhatItEvictedIsPinned) {
   arena_.Validate();
 }
 
-TEST_F(WeightsArenaTest, BytesAreClaimedBeforeMemoryExists) {
-  const std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(200));
+TEST_F(SegmentArenaTest, BytesAreClaimedBeforeMemoryExists) {
+  const std::optional<SegmentArena::Claim> claim = arena_.ClaimRoom(KiB(200));
   ASSERT_TRUE(claim.has_value());
   EXPECT_EQ(arena_.claimed(), KiB(200));
   EXPECT_EQ(arena_.reserved(), Bytes(0));
@@ -130,10 +130,10 @@ TEST_F(WeightsArenaTest, BytesAreClaimedBeforeMemoryExists) {
   EXPECT_EQ(arena_.available(), Bytes(0));
 }
 
-TEST_F(WeightsArenaTest, CachedSegmentsOfASizeServeAnyRegion) {
+TEST_F(SegmentArenaTest, CachedSegmentsOfASizeServeAnyRegion) {
   arena_.Return(Fulfil(*arena_.ClaimRoom(KiB(64 + 8))), Bytes(0), now_);
   EXPECT_EQ(arena_.cached(), KiB(72));
-  const std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(64 + 12));
+  const std::optional<SegmentArena::Claim> claim = arena_.ClaimRoom(KiB(64 + 12));
   ASSERT_TRUE(claim.has_value());
   EXPECT_TRUE(claim->slots[0].segment.has_value());   // 64 KiB
   EXPECT_TRUE(claim->slots[1].segment.has_value());   // 8 KiB
@@ -142,9 +142,9 @@ TEST_F(WeightsArenaTest, CachedSegmentsOfASizeServeAnyRegion) {
   arena_.Validate();
 }
 
-TEST_F(WeightsArenaTest, EveryFreeByteIsUsable) {
+TEST_F(SegmentArenaTest, EveryFreeByteIsUsable) {
   arena_.Return(Fulfil(*arena_.ClaimRoom(KiB(28))), Bytes(0), now_);
-  std::optional<WeightsArena::Claim> all = arena_.ClaimRoom(KiB(256));
+  std::optional<SegmentArena::Claim> all = arena_.ClaimRoom(KiB(256));
   ASSERT_TRUE(all.has_value());
   EXPECT_EQ(all->evicted.size(), 3U);
   const std::vector<Segment> region = Fulfil(*std::move(all));
@@ -152,10 +152,10 @@ TEST_F(WeightsArenaTest, EveryFreeByteIsUsable) {
   EXPECT_EQ(device_.counters().bytes_destroyed, KiB(28));
 }
 
-TEST_F(WeightsArenaTest, AFailedClaimGivesBackWhatNeverBecameMemory) {
-  std::optional<WeightsArena::Claim> claim = arena_.ClaimRoom(KiB(72));
+TEST_F(SegmentArenaTest, AFailedClaimGivesBackWhatNeverBecameMemory) {
+  std::optional<SegmentArena::Claim> claim = arena_.ClaimRoom(KiB(72));
   std::vector<Segment> created;
-  created.push_back(*device_.CreateSegment(KiB(64)));
+  created.push_back(*device_.CreateSegment(SegmentUse::kWeights, KiB(64)));
   arena_.Created(KiB(64));
   arena_.Return(std::move(created), KiB(8), now_);
   EXPECT_EQ(arena_.claimed(), Bytes(0));
@@ -163,7 +163,7 @@ TEST_F(WeightsArenaTest, AFailedClaimGivesBackWhatNeverBecameMemory) {
   EXPECT_EQ(arena_.unbacked(), KiB(192));
 }
 
-TEST_F(WeightsArenaTest, LeavingBytesCannotBeClaimedUntilTheyHaveLeft) {
+TEST_F(SegmentArenaTest, LeavingBytesCannotBeClaimedUntilTheyHaveLeft) {
   arena_.Return(Fulfil(*arena_.ClaimRoom(KiB(128))), Bytes(0), now_);
   EXPECT_TRUE(arena_.TakeCachedBefore(now_ - std::chrono::seconds(1)).empty());
   std::vector<Segment> leaving = arena_.TakeCachedBefore(now_);
@@ -177,11 +177,11 @@ TEST_F(WeightsArenaTest, LeavingBytesCannotBeClaimedUntilTheyHaveLeft) {
 }
 
 TEST(SingleSegmentTest, ARegionIsOneSegmentWhateverItsSize) {
-  WeightsArena arena({.capacity = KiB(256),
+  SegmentArena arena({.capacity = KiB(256),
                       .segment_size = kSegment,
                       .granule = kGranule,
                       .single_segment = true});
-  const std::optional<WeightsArena::Claim> claim = arena.ClaimRoom(kSegment * 3 + Bytes(1));
+  const std::optional<SegmentArena::Claim> claim = arena.ClaimRoom(kSegment * 3 + Bytes(1));
   ASSERT_TRUE(claim.has_value());
   ASSERT_EQ(claim->slots.size(), 1U);
   EXPECT_EQ(claim->slots[0].size, kSegment * 3 + kGranule);

@@ -17,7 +17,7 @@ namespace tenure {
 // one of a few. REQUIRES: `segment_size` is a positive multiple of `granule`.
 std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule);
 
-struct WeightsArenaOptions {
+struct SegmentArenaOptions {
   Bytes capacity;
   Bytes segment_size;
   Bytes granule;
@@ -25,7 +25,7 @@ struct WeightsArenaOptions {
   bool single_segment = false;
 };
 
-// The budget of the weights arena and the Segments that nobody uses: bytes are claimed here before
+// The budget of one arena and the Segments that nobody uses: bytes are claimed here before
 // memory exists, and Segments come back here before they go back to the backend. A Segment is
 // either cached here, leaving (on its way back to the backend), or with whoever claimed it. What
 // survivors of an earlier daemon still map, and what somebody still pins of Segments that were
@@ -35,15 +35,15 @@ struct WeightsArenaOptions {
 //
 // Thread-compatible. Never creates or destroys a Segment itself: that waits, and is its caller's
 // work.
-class WeightsArena {
+class SegmentArena {
  public:
   // REQUIRES: `capacity` and `segment_size` are multiples of `granule`, `segment_size` positive.
-  explicit WeightsArena(const WeightsArenaOptions& options);
+  explicit SegmentArena(const SegmentArenaOptions& options);
 
-  // Room for one Region. The caller destroys `evicted` first, reports `spare` bytes of it with Left
-  // and the others with Destroyed, then creates a Segment for each empty slot and reports it with
-  // Created; or gives everything back with Return, as it must if the arena is overdrawn once it is
-  // known what of `evicted` is pinned.
+  // Room for one Region, or for a Pool to grow. The caller destroys `evicted` first, reports
+  // `spare` bytes of it with Left and the others with Destroyed, then creates a Segment for each
+  // empty slot and reports it with Created; or gives everything back with Return, as it must if the
+  // arena is overdrawn once it is known what of `evicted` is pinned.
   struct Claim {
     struct Slot {
       Bytes size;
@@ -107,7 +107,7 @@ class WeightsArena {
 
   std::vector<Bytes> SizesFor(Bytes size) const;
 
-  const WeightsArenaOptions options_;
+  const SegmentArenaOptions options_;
   Bytes claimed_;
   Bytes cached_;
   Bytes leaving_;

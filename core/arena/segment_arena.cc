@@ -1,4 +1,4 @@
-#include "core/arena/weights_arena.h"
+#include "core/arena/segment_arena.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,19 +18,19 @@ std::vector<Bytes> SegmentSizes(Bytes size, Bytes segment_size, Bytes granule) {
   return sizes;
 }
 
-WeightsArena::WeightsArena(const WeightsArenaOptions& options) : options_(options) {
+SegmentArena::SegmentArena(const SegmentArenaOptions& options) : options_(options) {
   TENURE_CHECK((options.capacity % options.granule).zero());
   TENURE_CHECK(!options.segment_size.zero() && (options.segment_size % options.granule).zero());
 }
 
-Bytes WeightsArena::RegionBytes(Bytes size) const { return AlignUp(size, options_.granule); }
+Bytes SegmentArena::RegionBytes(Bytes size) const { return AlignUp(size, options_.granule); }
 
-std::vector<Bytes> WeightsArena::SizesFor(Bytes size) const {
+std::vector<Bytes> SegmentArena::SizesFor(Bytes size) const {
   if (!options_.single_segment) return SegmentSizes(size, options_.segment_size, options_.granule);
   return size.zero() ? std::vector<Bytes>() : std::vector<Bytes>{RegionBytes(size)};
 }
 
-std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
+std::optional<SegmentArena::Claim> SegmentArena::ClaimRoom(Bytes size) {
   Claim claim;
   claim.bytes = RegionBytes(size);
   if (claim.bytes > available()) return std::nullopt;
@@ -67,7 +67,7 @@ std::optional<WeightsArena::Claim> WeightsArena::ClaimRoom(Bytes size) {
   return claim;
 }
 
-void WeightsArena::Return(std::vector<Segment> segments, Bytes never_created, Instant now) {
+void SegmentArena::Return(std::vector<Segment> segments, Bytes never_created, Instant now) {
   claimed_ -= never_created;
   for (Segment& segment : segments) {
     const Bytes size = segment.size();
@@ -77,7 +77,7 @@ void WeightsArena::Return(std::vector<Segment> segments, Bytes never_created, In
   }
 }
 
-std::vector<Segment> WeightsArena::TakeCachedBefore(Instant cutoff) {
+std::vector<Segment> SegmentArena::TakeCachedBefore(Instant cutoff) {
   std::vector<Segment> taken;
   for (auto entry = cache_.begin(); entry != cache_.end();) {
     std::deque<CachedSegment>& queue = entry->second;
@@ -92,17 +92,17 @@ std::vector<Segment> WeightsArena::TakeCachedBefore(Instant cutoff) {
   return taken;
 }
 
-void WeightsArena::Leave(Bytes size) {
+void SegmentArena::Leave(Bytes size) {
   claimed_ -= size;
   leaving_ += size;
 }
 
-void WeightsArena::Left(Bytes size) {
+void SegmentArena::Left(Bytes size) {
   leaving_ -= size;
   Destroyed(size);
 }
 
-void WeightsArena::Validate() const {
+void SegmentArena::Validate() const {
   TENURE_CHECK(claimed_ + cached_ + leaving_ <= capacity());
   Bytes cached;
   for (const auto& [size, queue] : cache_) {
