@@ -35,14 +35,32 @@ class LayersTest(unittest.TestCase):
             self.faults(files), ["core/model/model.h:1: core/model must not see core/region"]
         )
 
-    def test_clients_see_neither_core_nor_server(self) -> None:
-        for target in ("core/base/units.h", "server/rpc/map.h"):
-            files = {"client/cpp/client.cc": f'#include "{target}"\n'}
+    def test_clients_see_the_offset_allocator_and_what_it_needs_and_nothing_else(self) -> None:
+        for target in ("core/arena/offset_allocator.h", "core/base/units.h"):
+            files = {"client/cpp/pool.cc": f'#include "{target}"\n'}
+            self.assertEqual(self.faults(files), [], target)
+        for target in ("core/arena/ledger.h", "core/device/device.h", "server/rpc/map.h"):
+            files = {"client/cpp/pool.cc": f'#include "{target}"\n'}
             self.assertEqual(len(self.faults(files)), 1, target)
 
+    def test_the_offset_allocator_is_a_layer_within_its_folder(self) -> None:
+        for name in ("offset_allocator.cc", "offset_allocator_validate.cc"):
+            path = f"core/arena/{name}"
+            below = '#include "core/arena/offset_allocator.h"\n#include "core/base/units.h"\n'
+            self.assertEqual(self.faults({path: below}), [])
+            for target in ("core/arena/ledger.h", "core/device/segment.h"):
+                self.assertEqual(
+                    self.faults({path: f'#include "{target}"\n'}),
+                    [f"{path}:1: core/arena/offset_allocator must not see {Path(target).parent}"],
+                )
+        self.assertEqual(
+            self.faults({"core/arena/pool.cc": '#include "core/arena/offset_allocator.h"\n'}), []
+        )
+
     def test_a_folder_without_a_layer_fails(self) -> None:
-        files = {"core/new/thing.h": '#include "core/base/units.h"\n'}
-        self.assertEqual(len(self.faults(files)), 1)
+        for folder in ("new", "model_new"):
+            files = {f"core/{folder}/thing.h": '#include "core/base/units.h"\n'}
+            self.assertEqual(len(self.faults(files)), 1, folder)
 
     def test_foreign_libraries_stay_in_their_folders(self) -> None:
         for include in (
@@ -71,6 +89,11 @@ class LayersTest(unittest.TestCase):
     def test_public_client_headers_show_no_grpc(self) -> None:
         files = {"client/cpp/include/tenure/client.h": "#include <grpcpp/grpcpp.h>\n"}
         self.assertEqual(len(self.faults(files)), 1)
+
+    def test_of_the_clients_only_the_sources_of_the_library_see_the_core(self) -> None:
+        for path in ("cpp/include/tenure/pool.h", "cpp/examples/pool.cc", "cli/pool.cc"):
+            files = {f"client/{path}": '#include "core/base/units.h"\n'}
+            self.assertEqual(len(self.faults(files)), 1, path)
 
     def test_clocks_are_named_in_one_place(self) -> None:
         use = "auto now = std::chrono::steady_clock::now();\n"
