@@ -14,11 +14,13 @@ enum class Holding {
   kRetained,     // its Region is Retained or Empty
 };
 
-// One arena at one moment. While loading, leased, quarantined or idle, the bytes of a Region that
-// nobody asked for are `padding`:
+// One arena at one moment. What is said of Regions holds of Pools in the runtime arena, where a
+// Buffer that is live is leased, Segments on their way are loading, and a Pool is in quarantine as
+// a whole. While loading, leased, quarantined or idle, the bytes of a Region that nobody asked for
+// are `padding`:
 //
 //   capacity  = leased + loading + idle + retained + quarantined + padding + free + stranded
-//   free      = cached + unbacked
+//   free      = cached + pooled + unbacked
 //   allocated = leased + loading + idle + quarantined + padding
 //   requested = leased + loading + idle + quarantined
 struct Ledger {
@@ -30,6 +32,7 @@ struct Ledger {
   Bytes retained;
   Bytes padding;
   Bytes cached;    // held from the backend, nobody's
+  Bytes pooled;    // in a live Pool and in no Buffer: its Session's at once, others' once recalled
   Bytes unbacked;  // not asked for yet
   // Nobody's, and still pinned by somebody: given out before the daemon's start, or given back to
   // the backend since.
@@ -41,7 +44,7 @@ struct Ledger {
 
   Bytes requested() const { return loading + leased + quarantined + idle; }
   Bytes allocated() const { return requested() + padding; }
-  Bytes free() const { return cached + unbacked; }
+  Bytes free() const { return cached + pooled + unbacked; }
   // 1 - largest_free / free; 0 when nothing is free.
   double fragmentation_ratio() const;
 

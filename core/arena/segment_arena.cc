@@ -23,6 +23,14 @@ SegmentArena::SegmentArena(const SegmentArenaOptions& options) : options_(option
   TENURE_CHECK(!options.segment_size.zero() && (options.segment_size % options.granule).zero());
 }
 
+std::vector<Bytes> SegmentArena::Claim::MissingSizes() const {
+  std::vector<Bytes> sizes;
+  for (const Slot& slot : slots) {
+    if (!slot.segment.has_value()) sizes.push_back(slot.size);
+  }
+  return sizes;
+}
+
 Bytes SegmentArena::RegionBytes(Bytes size) const { return AlignUp(size, options_.granule); }
 
 std::vector<Bytes> SegmentArena::SizesFor(Bytes size) const {

@@ -53,6 +53,9 @@ class SegmentArena {
     std::vector<Segment> evicted;
     Bytes spare;  // of `evicted`: more than the slots need, leaving
     Bytes bytes;  // sum of the slots' sizes
+
+    // Of the empty slots, in their order.
+    std::vector<Bytes> MissingSizes() const;
   };
 
   // Claims room for `size` bytes, out of the cache where sizes match. nullopt if

@@ -41,6 +41,8 @@ absl::StatusCode CodeOf(Reason reason) {
       return absl::StatusCode::kAborted;
     case Reason::kCapacity:
     case Reason::kHeldByLeases:
+    case Reason::kFragmented:
+    case Reason::kReclaimPending:
     case Reason::kBackend:
     case Reason::kLimit:
       return absl::StatusCode::kResourceExhausted;
@@ -94,6 +96,10 @@ std::string_view ReasonName(Reason reason) {
       return "CAPACITY";
     case Reason::kHeldByLeases:
       return "HELD_BY_LEASES";
+    case Reason::kFragmented:
+      return "FRAGMENTED";
+    case Reason::kReclaimPending:
+      return "RECLAIM_PENDING";
     case Reason::kBackend:
       return "BACKEND";
     case Reason::kDeviceLost:

@@ -37,6 +37,9 @@ enum class Reason {
   // not answered for it; the backend has less than promised.
   kCapacity,
   kHeldByLeases,
+  // Enough bytes, but not side by side; bytes that are on their way back.
+  kFragmented,
+  kReclaimPending,
   kBackend,
   // The Device is gone, or its driver does not answer; the driver refused what should be right.
   kDeviceLost,
@@ -54,14 +57,19 @@ enum class Reason {
 };
 
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint, Reason::kUnsupportedDtype,
-    Reason::kPathOutsideRoots, Reason::kFileNotFound,      Reason::kModelNotFound,
-    Reason::kDeviceNotFound,   Reason::kLeaseNotFound,     Reason::kRequestIdReused,
-    Reason::kFileUnreadable,   Reason::kFileChanged,       Reason::kCapacity,
-    Reason::kHeldByLeases,     Reason::kBackend,           Reason::kDeviceLost,
-    Reason::kDriver,           Reason::kModelDraining,     Reason::kModelUnavailable,
-    Reason::kLeaseExpired,     Reason::kSessionUnknown,    Reason::kStaleIncarnation,
-    Reason::kDeadline,         Reason::kCancelled,         Reason::kLimit,
+    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint,
+    Reason::kUnsupportedDtype, Reason::kPathOutsideRoots,
+    Reason::kFileNotFound,     Reason::kModelNotFound,
+    Reason::kDeviceNotFound,   Reason::kLeaseNotFound,
+    Reason::kRequestIdReused,  Reason::kFileUnreadable,
+    Reason::kFileChanged,      Reason::kCapacity,
+    Reason::kHeldByLeases,     Reason::kFragmented,
+    Reason::kReclaimPending,   Reason::kBackend,
+    Reason::kDeviceLost,       Reason::kDriver,
+    Reason::kModelDraining,    Reason::kModelUnavailable,
+    Reason::kLeaseExpired,     Reason::kSessionUnknown,
+    Reason::kStaleIncarnation, Reason::kDeadline,
+    Reason::kCancelled,        Reason::kLimit,
     Reason::kShuttingDown,
 };
 

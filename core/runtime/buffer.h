@@ -19,6 +19,8 @@ std::string_view BufferKindName(BufferKind kind);
 
 // Every Buffer's offset and size is a multiple of it.
 inline constexpr Bytes kBufferGranule = Bytes(256);
+// No request asks for more: sums of sizes stay far from the end of their range.
+inline constexpr Bytes kMostBytes = Bytes(uint64_t{1} << 48);
 // No Buffer can ask for more: where Segments meet, this is what is sure.
 inline constexpr Bytes kMostAlignment = MiB(2);
 

@@ -87,6 +87,7 @@ Buffer Pool::AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Blo
 std::vector<Bytes> Pool::Grant(BufferKind kind, const PoolRange::Block& block) {
   bytes_.blocks += block.size;
   bytes_.requested += block.size;
+  bytes_.granted += block.size;
   std::vector<Bytes> offsets;
   for (const PoolRange::Block& part : RangeOf(kind).SplitBySlot(block)) {
     segments_.at(part.offset).granted = part;
@@ -159,12 +160,18 @@ bool Pool::Unused(Bytes offset) const {
          RangeAt(offset).BlocksIn(offset) == 0;
 }
 
+bool Pool::IsGranted(Bytes offset) const {
+  const auto found = segments_.find(offset);
+  return found != segments_.end() && found->second.granted.has_value();
+}
+
 void Pool::Close(Bytes offset, Instant now) {
   PoolSegment& segment = segments_.at(offset);
   TENURE_CHECK(segment.segment.has_value() && !segment.closed);
   if (segment.granted.has_value()) {
     FreeBlock(RangeAt(offset), *segment.granted, segment.granted->size, now);
     segment.granted.reset();
+    bytes_.granted -= shape_.segment_size;
   }
   RangeAt(offset).Close(offset);
   segment.closed = true;
@@ -229,6 +236,7 @@ void Pool::Validate() const {
     if (!segment.granted.has_value()) continue;
     places.emplace(offset, offset + shape_.segment_size);
     sums.requested += shape_.segment_size;
+    sums.granted += shape_.segment_size;
   }
   Bytes end;
   for (const auto& [place_begin, place_end] : places) {
@@ -244,7 +252,7 @@ void Pool::Validate() const {
   }
   TENURE_CHECK(sums.segments == bytes_.segments && sums.coming == bytes_.coming &&
                sums.blocks == bytes_.blocks && sums.requested == bytes_.requested &&
-               sums.unanswered == bytes_.unanswered);
+               sums.granted == bytes_.granted && sums.unanswered == bytes_.unanswered);
 }
 
 }  // namespace tenure

@@ -39,6 +39,7 @@ struct PoolBytes {
   Bytes segments;    // that exist
   Bytes coming;      // that are being made
   Bytes blocks;      // in Buffers and granted Segments
+  Bytes granted;     // of those, in granted Segments
   Bytes requested;   // of those, what was asked for
   Bytes unanswered;  // wanted back in vain
   Bytes free() const { return segments - blocks - unanswered; }
@@ -83,6 +84,7 @@ class Pool {
   bool Release(BufferId id, Instant now);
   // Ends every Buffer and every grant, and closes every Segment that is there. The Buffers.
   std::vector<BufferId> ReleaseAll(Instant now);
+  bool Has(BufferId id) const { return buffers_.contains(id); }
   size_t buffer_count() const { return buffers_.size(); }
 
   // --- Segments, named by the offset of their first byte.
@@ -93,6 +95,7 @@ class Pool {
   PoolSegment* Find(Bytes offset);
   // True if it is there, open, and no block lies in it.
   bool Unused(Bytes offset) const;
+  bool IsGranted(Bytes offset) const;
   // Nothing is handed out of it any more. A grant of it ends. REQUIRES: Unused or granted.
   void Close(Bytes offset, Instant now);
   void MarkUnanswered(Bytes offset);

@@ -114,13 +114,17 @@ StatusOr<Pool*> PoolTable::FindLive(SessionId session, PoolId pool) {
   return &found->second.pool;
 }
 
-Pool* PoolTable::FindLive(PoolId pool) {
+const Pool* PoolTable::FindLive(PoolId pool) const {
   const auto found = pools_.find(pool);
   return found == pools_.end() || !found->second.live ? nullptr : &found->second.pool;
 }
 
-StatusOr<std::vector<Buffer>> PoolTable::AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
-                                                    std::span<const PoolRange::Block> blocks) {
+Pool* PoolTable::FindLive(PoolId pool) {
+  return const_cast<Pool*>(std::as_const(*this).FindLive(pool));
+}
+
+std::vector<Buffer> PoolTable::AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
+                                          std::span<const PoolRange::Block> blocks) {
   TENURE_CHECK(specs.size() == blocks.size());
   std::vector<Buffer> buffers;
   buffers.reserve(specs.size());
@@ -160,8 +164,7 @@ Status PoolTable::Shrink(SessionId session, PoolId pool, std::span<const Bytes> 
   TENURE_ASSIGN_OR_RETURN(Pool* const live, FindLive(session, pool));
   std::set<Bytes> once;
   for (const Bytes offset : offsets) {
-    const PoolSegment* const segment = live->Find(offset);
-    if (segment == nullptr || !segment->granted.has_value() || !once.insert(offset).second) {
+    if (!live->IsGranted(offset) || !once.insert(offset).second) {
       return Error(
           Reason::kInvalidRequest,
           absl::StrCat("no segment was granted at offset ", offset.count(), " of pool ",
@@ -173,12 +176,12 @@ Status PoolTable::Shrink(SessionId session, PoolId pool, std::span<const Bytes> 
   return absl::OkStatus();
 }
 
-std::vector<PoolSegmentId> PoolTable::Unused() const {
+std::vector<PoolSegmentId> PoolTable::Unused(Instant since) const {
   std::vector<std::tuple<bool, Instant, PoolSegmentId>> unused;
   for (const auto& [id, entry] : pools_) {
     if (!entry.live) continue;
     for (const auto& [offset, segment] : entry.pool.segments()) {
-      if (segment.exports == 0 && entry.pool.Unused(offset)) {
+      if (segment.exports == 0 && segment.unused_since <= since && entry.pool.Unused(offset)) {
         unused.emplace_back(segment.share.valid(), segment.unused_since, PoolSegmentId{id, offset});
       }
     }

@@ -34,9 +34,6 @@ struct PoolSegmentId {
 // Segments that nobody has any more pile up in here until TakeReturned. Thread-compatible.
 class PoolTable {
  public:
-  // Most Buffers that one Session may hold.
-  static constexpr size_t kMaxBuffersPerSession = 100'000;
-
   struct Ids {
     IdSequence<PoolId>& pools;
     IdSequence<BufferId>& buffers;
@@ -67,11 +64,12 @@ class PoolTable {
   StatusOr<Pool*> FindLive(SessionId session, PoolId pool);
   // Null if it is not live.
   Pool* FindLive(PoolId pool);
+  const Pool* FindLive(PoolId pool) const;
 
   // --- Buffers.
-  // LIMIT if the Session holds too many. REQUIRES: blocks of this live Pool for the specs.
-  StatusOr<std::vector<Buffer>> AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
-                                           std::span<const PoolRange::Block> blocks);
+  // REQUIRES: blocks of this live Pool, as many as specs.
+  std::vector<Buffer> AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
+                                 std::span<const PoolRange::Block> blocks);
   // LEASE_EXPIRED, LEASE_NOT_FOUND.
   Status Release(SessionId session, BufferId buffer, Instant now);
 
@@ -83,9 +81,9 @@ class PoolTable {
   // is not.
   Status Shrink(SessionId session, PoolId pool, std::span<const Bytes> offsets, Instant answer_by,
                 Instant now);
-  // Those that no block lies in and that are not wanted back yet: first those that no Session has
-  // mapped, then those unused for longest.
-  std::vector<PoolSegmentId> Unused() const;
+  // Those that no block lies in, since then at the latest, and that are not wanted back yet: first
+  // those that no Session has mapped, then those unused for longest.
+  std::vector<PoolSegmentId> Unused(Instant since = kNever) const;
   // Wants it back, at once if it has no Share; else the serial that its Session is to be asked for.
   // REQUIRES: one of Unused.
   std::optional<ShareSerial> Recall(PoolSegmentId id, Instant answer_by, Instant now);
@@ -128,9 +126,9 @@ class PoolTable {
   std::vector<Holding> Holdings() const;
   // Shares of one Session, and of those how many are in quarantine.
   struct Use {
-    size_t pools = 0;  // live
-    size_t shares = 0;
-    size_t quarantined_shares = 0;
+    uint32_t pools = 0;  // live
+    uint32_t shares = 0;
+    uint32_t quarantined_shares = 0;
   };
   Use UseBy(SessionId session) const;
   // The largest Buffer that some open Session could get once `most` Segments had come.

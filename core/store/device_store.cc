@@ -62,23 +62,19 @@ void DeviceStore::EndSession(SessionId session) {
   const MutexLock lock(mutex_);
   UsesChanged(leases_.EndSession(session));
   identities_.erase(session);
-  SumSurviving(session, Bytes(0));
+  SetSurvivor(session, Bytes(0));
 }
 
 void DeviceStore::SetSurviving(SessionId session, Bytes size) {
   const MutexLock lock(mutex_);
   if (options_.capacity_includes_survivors && identities_.contains(session)) {
-    SumSurviving(session, size);
+    SetSurvivor(session, size);
   }
 }
 
-void DeviceStore::SumSurviving(SessionId session, Bytes size) {
-  if (size.zero() && surviving_.erase(session) == 0) return;
-  if (!size.zero()) surviving_[session] = size;
-  // Each has at most what there is, so that no sum of claims overflows.
-  Bytes sum;
-  for (const auto& [claimant, claimed] : surviving_) sum += std::min(claimed, arena_.capacity());
-  arena_.SetSurviving(sum);
+void DeviceStore::SetSurvivor(SessionId session, Bytes size) {
+  if (!survivors_.Set(session, size, arena_.capacity())) return;
+  arena_.SetSurviving(survivors_.Sum());
   Changed();
 }
 

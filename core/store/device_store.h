@@ -22,12 +22,14 @@
 #include "core/region/region_table.h"
 #include "core/region/victims.h"
 #include "core/store/counters.h"
+#include "core/store/id_sequences.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
 #include "core/store/session.h"
 #include "core/store/share_export.h"
+#include "core/store/survivors.h"
 #include "core/transfer/copy_engine.h"
 
 namespace tenure {
@@ -44,14 +46,6 @@ struct DeviceStoreOptions {
   int concurrent_loads = 2;
   // False if the capacity was taken from what was free while survivors held theirs.
   bool capacity_includes_survivors = true;
-};
-
-// Ids that are unique over all Devices.
-struct IdSequences {
-  IdSequence<RegionId> regions;
-  IdSequence<LeaseId> leases;
-  IdSequence<ShareSerial> shares;
-  IdSequence<ExportId> exports;
 };
 
 // The weights of one Device: its arena, Regions, models, leases, and the workers that fill them. It
@@ -196,7 +190,7 @@ class DeviceStore {
   void StartRetention(RegionId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Reclaim(RegionId region, ReclaimCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendRecalls(RegionId region, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SumSurviving(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetSurvivor(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what the Device says; with every end of a destruction, so that no byte is free
   // meanwhile.
   void CountPinned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -295,7 +289,7 @@ class DeviceStore {
   ModelTable models_ ABSL_GUARDED_BY(mutex_);
   LeaseTable leases_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<SessionId, SessionIdentity> identities_ ABSL_GUARDED_BY(mutex_);
-  std::unordered_map<SessionId, Bytes> surviving_ ABSL_GUARDED_BY(mutex_);
+  Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
   Exports exports_ ABSL_GUARDED_BY(mutex_);                             // in the order they came in

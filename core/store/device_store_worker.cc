@@ -159,10 +159,7 @@ Status DeviceStore::Create(Placement& placement, LoadResult& result) {
     ++(slot.segment.has_value() ? result.segments_reused : result.segments_created);
   }
   result.reuse = result.segments_reused > 0 ? Reuse::kRecycled : Reuse::kFresh;
-  std::vector<Bytes> missing;
-  for (const SegmentArena::Claim::Slot& slot : claim.slots) {
-    if (!slot.segment.has_value()) missing.push_back(slot.size);
-  }
+  const std::vector<Bytes> missing = claim.MissingSizes();
   StatusOr<std::vector<Segment>> created = device_.CreateSegments(SegmentUse::kWeights, missing);
 
   std::vector<Segment> segments;

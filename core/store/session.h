@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <sys/types.h>
 
@@ -28,11 +29,19 @@ class SessionEvents {
   // The Share is wanted back within `answer_within`.
   virtual void OnRecall(SessionId session, ShareSerial share, RegionId region,
                         Duration answer_within) = 0;
+  // These Shares of Segments are, likewise.
+  virtual void OnPoolRecall(SessionId session, PoolId pool, std::span<const ShareSerial> shares,
+                            Duration answer_within) = 0;
+  // Somebody lacks so many bytes, and the Session has Segments that were granted to it: it gives
+  // back what it can do without.
+  virtual void OnMemoryWanted(SessionId session, PoolId pool, Bytes bytes) = 0;
+  // The lease on the Pool is over: LEASE_EXPIRED or DEVICE_LOST.
+  virtual void OnPoolLost(SessionId session, PoolId pool, Reason reason) = 0;
   // LEASE_EXPIRED or DEVICE_LOST.
   virtual void OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) = 0;
   // What came of an export for the Session: a batch that may be sent, and EndExport is to be
   // called; or an error, and it has ended. Not told of one that ended before.
-  virtual void OnExported(SessionId session, ExportId id, StatusOr<ShareExport> batch) = 0;
+  virtual void OnExported(SessionId session, ExportId id, StatusOr<ExportedBatch> batch) = 0;
 };
 
 }  // namespace tenure

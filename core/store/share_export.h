@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -13,12 +14,26 @@ namespace tenure {
 // One export of some Segments for one Session; see DeviceStore::BeginExport.
 using ExportId = StrongId<struct ExportTag>;
 
-// One batch of a Region's Segments on their way to a client.
+// A batch of a Region's Segments on their way to a client.
 struct ShareExport {
   Share share;
   uint32_t segment_count = 0;  // of the Region
   std::vector<Bytes> sizes;    // of the Segments in `fds`
   std::vector<UniqueFd> fds;
 };
+
+// A batch of a Pool's Segments, likewise.
+struct PoolExport {
+  struct Entry {
+    Bytes offset;
+    ShareSerial share;
+    Bytes size;
+  };
+  PoolId pool;
+  std::vector<Entry> segments;
+  std::vector<UniqueFd> fds;  // of each
+};
+
+using ExportedBatch = std::variant<ShareExport, PoolExport>;
 
 }  // namespace tenure

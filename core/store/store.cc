@@ -43,6 +43,8 @@ Store::Store(StoreOptions options, std::vector<DeviceOptions> devices, const Clo
   for (DeviceOptions& device : devices) {
     devices_.push_back(std::make_unique<DeviceStore>(*device.device, device.store, clock_,
                                                      copy_engine_, ids_, events));
+    runtimes_.push_back(
+        std::make_unique<RuntimeStore>(*device.device, device.runtime, clock_, ids_, events));
     hardware_.push_back(std::move(device.device));
   }
 }
@@ -52,27 +54,34 @@ Store::~Store() = default;
 SessionId Store::OpenSession(const SessionIdentity& identity) {
   const SessionId session = session_ids_.Next();
   for (const auto& device : devices_) device->OpenSession(session, identity);
+  for (const auto& runtime : runtimes_) runtime->OpenSession(session, identity);
   return session;
 }
 
 void Store::RenewSession(SessionId session) {
   for (const auto& device : devices_) device->RenewSession(session);
+  for (const auto& runtime : runtimes_) runtime->RenewSession(session);
 }
 
 void Store::CloseSession(SessionId session) {
   for (const auto& device : devices_) device->CloseSession(session);
+  for (const auto& runtime : runtimes_) runtime->CloseSession(session);
 }
 
 void Store::EndSession(SessionId session) {
   for (const auto& device : devices_) device->EndSession(session);
+  for (const auto& runtime : runtimes_) runtime->EndSession(session);
   load_requests_.Forget(session);
   acquire_requests_.Forget(session);
+  pool_requests_.Forget(session);
 }
 
-void Store::SetSurviving(SessionId session, const std::map<std::string, Bytes>& sizes) {
-  for (const auto& device : devices_) {
-    const auto found = sizes.find(device->device_info().name);
-    device->SetSurviving(session, found == sizes.end() ? Bytes(0) : found->second);
+void Store::SetSurviving(SessionId session, const std::map<std::string, Surviving>& sizes) {
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    const auto found = sizes.find(devices_[i]->device_info().name);
+    const Surviving size = found == sizes.end() ? Surviving{} : found->second;
+    devices_[i]->SetSurviving(session, size.weights);
+    runtimes_[i]->SetSurviving(session, size.runtime);
   }
 }
 
@@ -275,17 +284,22 @@ Status Store::CheckExport(ExportId id) const {
   for (const auto& device : devices_) {
     if (const std::optional<Status> checked = device->CheckExport(id)) return *checked;
   }
+  for (const auto& runtime : runtimes_) {
+    if (const std::optional<Status> checked = runtime->CheckExport(id)) return *checked;
+  }
   return Error(Reason::kCancelled, "the export has ended");
 }
 
 bool Store::EndExport(ExportId id, bool sent) {
-  return std::any_of(devices_.begin(), devices_.end(),
-                     [&](const auto& device) { return device->EndExport(id, sent); });
+  const auto ended = [&](const auto& store) { return store->EndExport(id, sent); };
+  return std::any_of(devices_.begin(), devices_.end(), ended) ||
+         std::any_of(runtimes_.begin(), runtimes_.end(), ended);
 }
 
 bool Store::Unmapped(SessionId session, ShareSerial share) {
-  return std::any_of(devices_.begin(), devices_.end(),
-                     [&](const auto& device) { return device->Unmapped(session, share); });
+  const auto unmapped = [&](const auto& store) { return store->Unmapped(session, share); };
+  return std::any_of(devices_.begin(), devices_.end(), unmapped) ||
+         std::any_of(runtimes_.begin(), runtimes_.end(), unmapped);
 }
 
 bool Store::IsLive(SessionId session, LeaseId lease) const {
@@ -295,11 +309,14 @@ bool Store::IsLive(SessionId session, LeaseId lease) const {
 
 void Store::Tick() {
   for (const auto& device : devices_) device->Tick();
+  for (const auto& runtime : runtimes_) runtime->Tick();
   load_requests_.Sweep([this](SessionId session, const LoadResult& reply) {
     return IsLive(session, reply.lease->id);
   });
   acquire_requests_.Sweep(
       [this](SessionId session, const GrantedLease& reply) { return IsLive(session, reply.id); });
+  pool_requests_.Sweep(
+      [this](SessionId session, const PoolGrant& reply) { return Holds(session, reply); });
 }
 
 RegionUse Store::UseBy(SessionId session) const {
@@ -307,6 +324,12 @@ RegionUse Store::UseBy(SessionId session) const {
   for (const auto& device : devices_) {
     const RegionUse use = device->UseBy(session);
     all.leases += use.leases;
+    all.shares += use.shares;
+    all.quarantined_shares += use.quarantined_shares;
+  }
+  for (const auto& runtime : runtimes_) {
+    const PoolTable::Use use = runtime->UseBy(session);
+    all.leases += use.pools;
     all.shares += use.shares;
     all.quarantined_shares += use.quarantined_shares;
   }

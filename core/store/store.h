@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "core/store/device_store.h"
 #include "core/store/load.h"
 #include "core/store/parsed_model.h"
+#include "core/store/pool_grant.h"
+#include "core/store/runtime_store.h"
 #include "core/store/session.h"
 #include "core/transfer/copy_engine.h"
 
@@ -27,10 +30,12 @@ struct StoreOptions {
 struct DeviceOptions {
   std::unique_ptr<Device> device;
   DeviceStoreOptions store;
+  RuntimeStoreOptions runtime = {};
 };
 
-// What the daemon owns: the weights of all its Devices. Finds the Device for each call, and knows
-// which request a reply belongs to; everything else happens in the DeviceStores. Thread-safe.
+// What the daemon owns: the weights and the runtime memory of all its Devices. Finds the Device for
+// each call, and knows which request a reply belongs to; everything else happens in the stores of
+// each. Thread-safe.
 class Store {
  public:
   // `clock`, `files` and `events` outlive the store. REQUIRES: at least one device; names differ.
@@ -50,7 +55,11 @@ class Store {
   void EndSession(SessionId session);
   // As DeviceStore::SetSurviving, by the names of the Devices; those not listed have none, those
   // not known are ignored.
-  void SetSurviving(SessionId session, const std::map<std::string, Bytes>& sizes);
+  struct Surviving {
+    Bytes weights = {};
+    Bytes runtime = {};
+  };
+  void SetSurviving(SessionId session, const std::map<std::string, Surviving>& sizes);
 
   // --- Models.
   StatusOr<LoadResult> Load(const LoadRequest& request, const CallLimits& limits);
@@ -77,9 +86,24 @@ class Store {
   // The Generation is that of the lease's Region now, or not valid if there is no such Region.
   DeviceStore::Renewal Renew(SessionId session, LeaseId lease);
 
+  // --- Runtime memory.
+  // As RuntimeStore::Acquire, on the Device named, or else on the one where the Session has a Pool,
+  // or where there is most room. DEVICE_NOT_FOUND. INVALID_REQUEST for a spec that is not valid, or
+  // too many of them.
+  StatusOr<PoolGrant> AcquirePool(const PoolRequest& request, const std::string& device,
+                                  const std::string& request_id, const CallLimits& limits);
+  // Releases whatever the request was granted or will still be granted.
+  Status ReleasePoolRequest(SessionId session, const std::string& request_id);
+  // LEASE_NOT_FOUND, LEASE_EXPIRED.
+  Status ReleaseBuffer(SessionId session, BufferId buffer);
+  Status ShrinkPool(SessionId session, PoolId pool, std::span<const Bytes> offsets);
+
   // --- Shares.
   // As in DeviceStore; LEASE_NOT_FOUND if no Device has the lease.
   StatusOr<ExportId> BeginExport(SessionId session, LeaseId lease, uint32_t first, uint32_t limit);
+  // Likewise, of Segments of a Pool.
+  StatusOr<ExportId> BeginPoolExport(SessionId session, PoolId pool,
+                                     std::span<const Bytes> offsets);
   // CANCELLED if no such export has begun, or it has ended.
   Status CheckExport(ExportId id) const;
   bool EndExport(ExportId id, bool sent);
@@ -91,14 +115,19 @@ class Store {
 
   // --- Views.
   const std::vector<std::unique_ptr<DeviceStore>>& devices() const { return devices_; }
+  const std::vector<std::unique_ptr<RuntimeStore>>& runtimes() const { return runtimes_; }
   const std::vector<ModelRoot>& model_roots() const { return options_.model_roots; }
-  // Over all Devices.
+  // Over all Devices and both arenas: leases on Regions and Pools, and their Shares.
   RegionUse UseBy(SessionId session) const;
   // Loads that were refused before a Device was asked: by Reason, since start.
   std::map<std::string, uint64_t> RefusedLoads() const;
 
  private:
   bool IsLive(SessionId session, LeaseId lease) const;
+  StatusOr<RuntimeStore*> RuntimeFor(SessionId session, const std::string& device) const;
+  bool Holds(SessionId session, const PoolGrant& grant) const;
+  // What nobody will read the reply for.
+  void TakeBack(SessionId session, const PoolGrant& grant);
   // Counts a load that no Device was asked for, and returns `error`.
   Status Refused(const Status& error);
   StatusOr<LoadResult> LoadOnce(const LoadRequest& request, const CallLimits& limits);
@@ -113,11 +142,13 @@ class Store {
   IdSequence<SessionId> session_ids_;
   IdSequences ids_;
   std::vector<std::unique_ptr<Device>> hardware_;
-  std::vector<std::unique_ptr<DeviceStore>> devices_;  // in the order of the configuration
+  std::vector<std::unique_ptr<DeviceStore>> devices_;    // in the order of the configuration
+  std::vector<std::unique_ptr<RuntimeStore>> runtimes_;  // likewise
   mutable Mutex mutex_;
   std::map<std::string, uint64_t> refused_loads_ ABSL_GUARDED_BY(mutex_);
   RequestLog<LoadResult> load_requests_;
   RequestLog<GrantedLease> acquire_requests_;
+  RequestLog<PoolGrant> pool_requests_;
 };
 
 }  // namespace tenure

@@ -41,10 +41,60 @@ class RecordedEvents final : public SessionEvents {
     lost_.push_back({session, lease, reason});
   }
 
-  void OnExported(SessionId, ExportId id, StatusOr<ShareExport> batch) override {
+  void OnExported(SessionId, ExportId id, StatusOr<ExportedBatch> batch) override {
     const MutexLock lock(mutex_);
     exported_.emplace(id, std::move(batch));
     changed_.NotifyAll();
+  }
+
+  struct PoolRecallEvent {
+    SessionId session;
+    PoolId pool;
+    std::vector<ShareSerial> shares;
+  };
+  struct WantedEvent {
+    SessionId session;
+    PoolId pool;
+    Bytes bytes;
+  };
+  struct LostPoolEvent {
+    SessionId session;
+    PoolId pool;
+    Reason reason;
+  };
+  void OnPoolRecall(SessionId session, PoolId pool, std::span<const ShareSerial> shares,
+                    Duration) override {
+    const MutexLock lock(mutex_);
+    pool_recalls_.push_back({session, pool, {shares.begin(), shares.end()}});
+    changed_.NotifyAll();
+  }
+  void OnMemoryWanted(SessionId session, PoolId pool, Bytes bytes) override {
+    const MutexLock lock(mutex_);
+    wanted_.push_back({session, pool, bytes});
+    changed_.NotifyAll();
+  }
+  void OnPoolLost(SessionId session, PoolId pool, Reason reason) override {
+    const MutexLock lock(mutex_);
+    lost_pools_.push_back({session, pool, reason});
+  }
+
+  std::vector<PoolRecallEvent> TakePoolRecalls() {
+    const MutexLock lock(mutex_);
+    return std::exchange(pool_recalls_, {});
+  }
+  std::vector<PoolRecallEvent> AwaitPoolRecalls() {
+    const MutexLock lock(mutex_);
+    while (pool_recalls_.empty()) changed_.Wait(mutex_);
+    return std::exchange(pool_recalls_, {});
+  }
+  std::vector<WantedEvent> AwaitWanted() {
+    const MutexLock lock(mutex_);
+    while (wanted_.empty()) changed_.Wait(mutex_);
+    return std::exchange(wanted_, {});
+  }
+  std::vector<LostPoolEvent> TakeLostPools() {
+    const MutexLock lock(mutex_);
+    return std::exchange(lost_pools_, {});
   }
 
   std::vector<RecallEvent> TakeRecalls() {
@@ -65,16 +115,24 @@ class RecordedEvents final : public SessionEvents {
     const MutexLock lock(mutex_);
     return exported_.contains(id);
   }
-  StatusOr<ShareExport> AwaitExported(ExportId id) {
-    const MutexLock lock(mutex_);
-    while (!exported_.contains(id)) changed_.Wait(mutex_);
-    return std::move(exported_.extract(id).mapped());
-  }
+  StatusOr<ShareExport> AwaitExported(ExportId id) { return Await<ShareExport>(id); }
+  StatusOr<PoolExport> AwaitPoolExported(ExportId id) { return Await<PoolExport>(id); }
 
  private:
+  template <typename Batch>
+  StatusOr<Batch> Await(ExportId id) {
+    const MutexLock lock(mutex_);
+    while (!exported_.contains(id)) changed_.Wait(mutex_);
+    TENURE_ASSIGN_OR_RETURN(ExportedBatch batch, std::move(exported_.extract(id).mapped()));
+    return std::get<Batch>(std::move(batch));
+  }
+
   Mutex mutex_;
   CondVar changed_;
-  std::map<ExportId, StatusOr<ShareExport>> exported_ ABSL_GUARDED_BY(mutex_);
+  std::map<ExportId, StatusOr<ExportedBatch>> exported_ ABSL_GUARDED_BY(mutex_);
+  std::vector<PoolRecallEvent> pool_recalls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<WantedEvent> wanted_ ABSL_GUARDED_BY(mutex_);
+  std::vector<LostPoolEvent> lost_pools_ ABSL_GUARDED_BY(mutex_);
   std::vector<RecallEvent> recalls_ ABSL_GUARDED_BY(mutex_);
   std::vector<LostEvent> lost_ ABSL_GUARDED_BY(mutex_);
 };
