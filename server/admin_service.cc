@@ -24,8 +24,10 @@ grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::Get
   response->set_version(TENURE_VERSION);
   response->set_boot_id(gate_.boot_id());
   *response->mutable_uptime() = ToProto(clock_.Now() - started_);
-  for (const auto& device : store_.devices()) {
-    *response->add_devices() = ToProto(device->device_info(), device->TakeSnapshot());
+  for (size_t i = 0; i < store_.devices().size(); ++i) {
+    const DeviceStore& weights = *store_.devices()[i];
+    *response->add_devices() = ToProto(weights.device_info(), weights.TakeSnapshot(),
+                                       store_.runtimes()[i]->TakeSnapshot());
   }
   response->set_metrics_address(metrics_address_);
   for (const ModelRoot& root : store_.model_roots()) {

@@ -1,6 +1,7 @@
 #include "server/config.h"
 
 #include <array>
+#include <bit>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -148,6 +149,15 @@ StatusOr<Bytes> ParseSegmentSize(const std::string& text) {
   return size;
 }
 
+StatusOr<Bytes> ParseRuntimeSegmentSize(const std::string& text) {
+  TENURE_ASSIGN_OR_RETURN(const Bytes size, ParseSize(text));
+  if (size < kGranule || !std::has_single_bit(size.count())) {
+    return Error(Reason::kInvalidRequest,
+                 "must be 2MiB times a power of two, not \"" + text + "\"");
+  }
+  return size;
+}
+
 StatusOr<std::optional<Bytes>> ParseTotal(const std::string& text) {
   TENURE_ASSIGN_OR_RETURN(const Bytes size, ParseSize(text));
   if (size < kGranule) {
@@ -172,6 +182,11 @@ void ReadRoot(Reader& reader, const YAML::Node& node, const std::string& key, Co
   config.model_roots.push_back(std::move(root));
 }
 
+StatusOr<std::optional<SizeOrPercent>> ParseRuntimeShare(const std::string& text) {
+  TENURE_ASSIGN_OR_RETURN(const SizeOrPercent share, ParseSizeOrPercent(text));
+  return std::optional<SizeOrPercent>(share);
+}
+
 void ReadDevice(Reader& reader, const YAML::Node& node, const std::string& key, Config& config) {
   DeviceConfig device;
   device.name.clear();
@@ -183,6 +198,7 @@ void ReadDevice(Reader& reader, const YAML::Node& node, const std::string& key, 
               {"uuid", reader.Text(device.uuid)},
               {"total", reader.Scalar(device.total, ParseTotal)},
               {"weights", reader.Scalar(device.weights, ParseSizeOrPercent)},
+              {"runtime", reader.Scalar(device.runtime, ParseRuntimeShare)},
               {"huge_pages", reader.OneOf(device.huge_pages,
                                           std::array<std::pair<std::string_view, HugePages>, 3>{
                                               {{"off", HugePages::kOff},
@@ -257,6 +273,12 @@ void ReadAll(Reader& reader, const YAML::Node& document, Config& config) {
              {"recall_wait", reader.Time(config.recall_wait, kPositive)},
              {"idle_unload_after", reader.Time(config.idle_unload_after, kPositiveOrNever)},
              {"concurrent_loads", reader.Count(config.concurrent_loads, 1, kMostThreads)}})},
+       {"runtime",
+        reader.Section(
+            {{"segment_size", reader.Scalar(config.runtime.segment_size, ParseRuntimeSegmentSize)},
+             {"pool_ttl", reader.Time(config.runtime.pool_ttl, kZeroToNever)},
+             {"cache_ttl", reader.Time(config.runtime.cache_ttl, kZeroToNever)},
+             {"recall_wait", reader.Time(config.runtime.recall_wait, kPositive)}})},
        {"leases", reader.Section(
                       {{"ttl", reader.Time(config.lease_ttl, kLeaseTtl)},
                        {"heartbeat_interval", reader.Time(config.heartbeat_interval, kPositive)}})},

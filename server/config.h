@@ -37,7 +37,16 @@ struct DeviceConfig {
   std::string uuid;            // of a GPU, or how it begins; empty: any that nobody else has
   std::optional<Bytes> total;  // nullopt: what the machine has available at start, or the GPU has
   SizeOrPercent weights = Percent{70};
+  std::optional<SizeOrPercent> runtime;  // nullopt: 20%, or what the weights leave of it
   HugePages huge_pages = HugePages::kOff;
+};
+
+// Of the runtime arena of every Device.
+struct RuntimeConfig {
+  Bytes segment_size = MiB(8);
+  Duration pool_ttl = std::chrono::seconds(30);
+  Duration cache_ttl = kForever;
+  Duration recall_wait = std::chrono::milliseconds(200);
 };
 
 // Everything the daemon is told: configs/quickstart.yaml describes each key. A value that was not
@@ -49,6 +58,8 @@ struct Config {
   std::vector<RootConfig> model_roots;
   std::vector<DeviceConfig> devices;  // empty: every GPU, or one `host:0` where there is none
   std::vector<WantedModel> models;    // brought online at start
+
+  RuntimeConfig runtime;
 
   Bytes segment_size = MiB(64);
   bool single_segment = false;

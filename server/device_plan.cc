@@ -65,6 +65,29 @@ class GpuChoice {
   std::set<std::string> taken_;
 };
 
+// What is left to runtime unless it is told. Segments of its arena have one size.
+constexpr Percent kRuntimeShare{20};
+
+// `total` is what the Device has in all.
+StatusOr<RuntimeStoreOptions> PlanRuntime(const Config& config, const DeviceConfig& device,
+                                          Bytes total) {
+  const Bytes left = SaturatingSub(total, Resolve(device.weights, total));
+  const Bytes wanted = device.runtime.has_value() ? Resolve(*device.runtime, total)
+                                                  : std::min(Resolve(kRuntimeShare, total), left);
+  if (wanted > left) {
+    return Refuse(absl::StrCat("weights and runtime are more than the total of ", device.name, ": ",
+                               FormatBytes(Resolve(device.weights, total)), " and ",
+                               FormatBytes(wanted), " of ", FormatBytes(total)));
+  }
+  return RuntimeStoreOptions{.capacity = AlignDown(wanted, config.runtime.segment_size),
+                             .segment_size = config.runtime.segment_size,
+                             .pool_ttl = config.runtime.pool_ttl,
+                             .cache_ttl = config.runtime.cache_ttl,
+                             .recall_wait = config.runtime.recall_wait,
+                             .lease_ttl = config.lease_ttl,
+                             .capacity_includes_survivors = true};
+}
+
 // `total` is what the Device has in all.
 StatusOr<DeviceStoreOptions> PlanStore(const Config& config, const DeviceConfig& device,
                                        Bytes total) {
@@ -93,11 +116,14 @@ StatusOr<DeviceStoreOptions> PlanStore(const Config& config, const DeviceConfig&
 StatusOr<DevicePlan> PlanHost(const Config& config, const DeviceConfig& device, Bytes available) {
   const Bytes total = device.total.value_or(available);
   TENURE_ASSIGN_OR_RETURN(DeviceStoreOptions store, PlanStore(config, device, total));
+  TENURE_ASSIGN_OR_RETURN(RuntimeStoreOptions runtime, PlanRuntime(config, device, total));
   store.capacity_includes_survivors = device.total.has_value();
+  runtime.capacity_includes_survivors = device.total.has_value();
   return DevicePlan{
       .device =
           HostDeviceOptions{.name = device.name, .total = total, .huge_pages = device.huge_pages},
-      .store = store};
+      .store = store,
+      .runtime = runtime};
 }
 
 StatusOr<DevicePlan> PlanGpu(const Config& config, const DeviceConfig& device,
@@ -108,13 +134,15 @@ StatusOr<DevicePlan> PlanGpu(const Config& config, const DeviceConfig& device,
                                " has: ", FormatBytes(total), " of ", FormatBytes(gpu.total)));
   }
   TENURE_ASSIGN_OR_RETURN(const DeviceStoreOptions store, PlanStore(config, device, total));
+  TENURE_ASSIGN_OR_RETURN(const RuntimeStoreOptions runtime, PlanRuntime(config, device, total));
   const int writers = config.concurrent_loads * config.copy_threads;
   return DevicePlan{.device = CudaDeviceOptions{.name = device.name,
                                                 .uuid = gpu.uuid,
                                                 .driver_timeout = config.driver_timeout,
                                                 .writers = static_cast<size_t>(writers),
                                                 .gpudirect = config.single_segment},
-                    .store = store};
+                    .store = store,
+                    .runtime = runtime};
 }
 
 struct Maker {
@@ -175,7 +203,7 @@ StatusOr<std::vector<DeviceOptions>> MakeDevices(const std::vector<DevicePlan>& 
   std::vector<DeviceOptions> devices;
   for (const DevicePlan& plan : plans) {
     TENURE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, std::visit(Maker{clock}, plan.device));
-    devices.push_back({.device = std::move(device), .store = plan.store});
+    devices.push_back({.device = std::move(device), .store = plan.store, .runtime = plan.runtime});
   }
   return devices;
 }

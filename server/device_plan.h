@@ -10,6 +10,7 @@
 #include "core/device/cuda_device.h"
 #include "core/device/host_device.h"
 #include "core/store/device_store.h"
+#include "core/store/runtime_store.h"
 #include "core/store/store.h"
 #include "server/config.h"
 
@@ -29,11 +30,12 @@ StatusOr<Machine> LookAtMachine(const Config& config);
 struct DevicePlan {
   std::variant<HostDeviceOptions, CudaDeviceOptions> device;
   DeviceStoreOptions store;
+  RuntimeStoreOptions runtime;
 };
 
 // Turns the configuration's shares into bytes and its GPUs into UUIDs; without any Device in it,
 // plans one for each GPU, or one of the machine's own memory if there is none. INVALID_REQUEST if
-// a Device is to hold more weights than it has, several host Devices leave their total open, or a
+// a Device is to hold more than it has, several host Devices leave their total open, or a
 // GPU is not there or named twice; BACKEND if a GPU is wanted and there is no driver.
 StatusOr<std::vector<DevicePlan>> PlanDevices(const Config& config, const Machine& machine);
 

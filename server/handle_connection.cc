@@ -1,7 +1,6 @@
 #include "server/handle_connection.h"
 
 #include <algorithm>
-#include <google/protobuf/duration.pb.h>
 #include <map>
 #include <spdlog/spdlog.h>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "core/base/check.h"
 #include "server/handle_packet.h"
 #include "server/printable.h"
+#include "server/translate.h"
 
 namespace tenure {
 namespace {
@@ -21,12 +21,6 @@ constexpr int kPacketsPerTurn = 32;
 constexpr Bytes kMostSurviving = Bytes(uint64_t{1} << 56);
 // Packets of a client that has ended among which a goodbye is looked for.
 constexpr int kLastWords = 1024;
-
-void Set(google::protobuf::Duration& into, Duration duration) {
-  const int64_t count = std::max(duration, Duration::zero()).count();
-  into.set_seconds(count / 1'000'000'000);
-  into.set_nanos(static_cast<int32_t>(count % 1'000'000'000));
-}
 
 v1::DaemonPacket WelcomeTo(const HandleServerOptions& options) {
   v1::DaemonPacket packet;
@@ -142,14 +136,16 @@ void HandleConnection::Greet(const v1::ClientPacket& packet) {
   v1::Welcome& welcome = *reply.mutable_welcome();
   welcome.set_session_id(session_.value());
   welcome.set_token(opened->token);
-  Set(*welcome.mutable_heartbeat_interval(), surroundings_.options.heartbeat_interval);
-  Enqueue(reply);
+  *welcome.mutable_heartbeat_interval() = ToProto(surroundings_.options.heartbeat_interval);
+  Tell(reply);
 }
 
 void HandleConnection::Serve(const v1::ClientPacket& packet) {
   switch (packet.packet_case()) {
     case v1::ClientPacket::kFetchShare:
       return TakeFetch(packet.fetch_share());
+    case v1::ClientPacket::kFetchPool:
+      return TakeFetch(packet.fetch_pool());
     case v1::ClientPacket::kShareAck:
       return TakeAck(packet.share_ack());
     case v1::ClientPacket::kHeartbeat: {
@@ -157,7 +153,7 @@ void HandleConnection::Serve(const v1::ClientPacket& packet) {
       surroundings_.registry.Heard(session_);
       v1::DaemonPacket reply;
       reply.mutable_heartbeat_reply()->set_sequence(packet.heartbeat().sequence());
-      return Enqueue(reply);
+      return Tell(reply);
     }
     case v1::ClientPacket::kUnmapped:
       return TakeUnmapped(packet.unmapped());
@@ -176,7 +172,7 @@ void HandleConnection::TakeUnmapped(const v1::Unmapped& unmapped) {
   for (const uint64_t serial : unmapped.share_serials()) {
     const ShareSerial share(serial);
     // Its word cannot be about fds that may still be on their way.
-    if (in_flight_.has_value() && in_flight_->share == share) {
+    if (in_flight_.has_value() && std::ranges::count(in_flight_->shares, share) > 0) {
       return Break("unmapped, before the batch was acknowledged");
     }
     if (!surroundings_.store.Unmapped(session_, share)) {
@@ -186,11 +182,14 @@ void HandleConnection::TakeUnmapped(const v1::Unmapped& unmapped) {
 }
 
 void HandleConnection::TakeSurviving(const v1::Surviving& surviving) {
-  std::map<std::string, Bytes> sizes;
+  std::map<std::string, Store::Surviving> sizes;
+  const auto add = [](Bytes& sum, uint64_t bytes) {
+    sum += std::min(Bytes(bytes), kMostSurviving - sum);
+  };
   for (const v1::SurvivingMemory& memory : surviving.memories()) {
     if (memory.boot_id() == surroundings_.options.boot_id) continue;
-    Bytes& size = sizes[memory.device()];
-    size += std::min(Bytes(memory.bytes()), kMostSurviving - size);
+    add(sizes[memory.device()].weights, memory.bytes());
+    add(sizes[memory.device()].runtime, memory.runtime_bytes());
   }
   survived_ = !sizes.empty();
   surroundings_.store.SetSurviving(session_, sizes);
@@ -248,31 +247,13 @@ void HandleConnection::Finish(bool lost) {
   surroundings_.registry.Remove(session_, lost);
 }
 
-void HandleConnection::Recall(ShareSerial share, RegionId region, Duration answer_within) {
-  v1::DaemonPacket packet;
-  v1::Recall& recall = *packet.mutable_recall();
-  recall.set_share_serial(share.value());
-  recall.set_region_id(region.value());
-  Set(*recall.mutable_answer_within(), answer_within);
-  Enqueue(packet);
-}
-
-void HandleConnection::LeaseLost(LeaseId lease, RegionId region, Reason reason) {
-  v1::DaemonPacket packet;
-  v1::LeaseLost& lost = *packet.mutable_lease_lost();
-  lost.set_lease_id(lease.value());
-  lost.set_region_id(region.value());
-  lost.set_reason(std::string(ReasonName(reason)));
-  Enqueue(packet);
-}
-
 void HandleConnection::Drain(Duration deadline) {
   v1::DaemonPacket packet;
-  Set(*packet.mutable_drain()->mutable_deadline(), deadline);
-  Enqueue(packet);
+  *packet.mutable_drain()->mutable_deadline() = ToProto(deadline);
+  Tell(packet);
 }
 
-void HandleConnection::Enqueue(const v1::DaemonPacket& packet) {
+void HandleConnection::Tell(const v1::DaemonPacket& packet) {
   if (phase_ != Phase::kLive) return;
   if (!outbound_.Add(packet.SerializeAsString())) {
     surroundings_.counters.packets_dropped.fetch_add(1, std::memory_order_relaxed);

@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
@@ -62,11 +64,10 @@ class HandleConnection {
   void Refuse(std::string_view why);
 
   // Dropped unless the Session is live, or if the client does not read.
-  void Recall(ShareSerial share, RegionId region, Duration answer_within);
-  void LeaseLost(LeaseId lease, RegionId region, Reason reason);
+  void Tell(const v1::DaemonPacket& packet);
   void Drain(Duration deadline);
   // What came of an export that this connection began; dropped if it does not wait for it any more.
-  void Exported(ExportId id, const StatusOr<ShareExport>& batch);
+  void Exported(ExportId id, const StatusOr<ExportedBatch>& batch);
 
   int socket() const { return socket_.get(); }
   int pidfd() const { return peer_.pidfd.get(); }
@@ -85,13 +86,14 @@ class HandleConnection {
   Instant deadline() const;
 
  private:
+  using Fetch = std::variant<v1::FetchShare, v1::FetchPool>;
   enum class Phase { kGreeting, kLive, kDeaf, kParted, kHungUp, kFinished };
 
   // What the client said, by phase and packet.
   void Take(std::string_view bytes);
   void Greet(const v1::ClientPacket& packet);
   void Serve(const v1::ClientPacket& packet);
-  void TakeFetch(const v1::FetchShare& fetch);
+  void TakeFetch(Fetch fetch);
   void TakeAck(const v1::ShareAck& ack);
   void TakeUnmapped(const v1::Unmapped& unmapped);
   void TakeSurviving(const v1::Surviving& surviving);
@@ -106,14 +108,15 @@ class HandleConnection {
   void Finish(bool lost);
 
   // What the client gets.
-  void Enqueue(const v1::DaemonPacket& packet);
   void Flush();
   void ForgetOutbound();
 
   // handle_connection_fetch.cc: from a fetch to its answer. REQUIRE: fetch_, but ForgetFetch.
   void BeginExport();
+  StatusOr<ExportId> BeginExport(const v1::FetchShare& fetch);
+  StatusOr<ExportId> BeginExport(const v1::FetchPool& fetch);
   // False if it cannot go now: a Flush that drains the queue begins anew.
-  bool SendBatch(const ShareExport& exported);
+  bool SendBatch(const ExportedBatch& exported);
   void RefuseFetch(const Status& why);
   void ForgetFetch();
 
@@ -128,10 +131,10 @@ class HandleConnection {
   Instant give_up_ = kNever;  // hello was not said, or the process counts as dead
 
   HandleOutbound outbound_;
-  std::optional<v1::FetchShare> fetch_;  // asked for and not answered yet
-  ExportId export_;                      // for fetch_, not valid while none is under way
+  std::optional<Fetch> fetch_;  // asked for and not answered yet
+  ExportId export_;             // for fetch_, not valid while none is under way
   struct InFlight {
-    ShareSerial share;
+    std::vector<ShareSerial> shares;  // the last one is acknowledged
     uint32_t next_segment = 0;
   };
   std::optional<InFlight> in_flight_;  // sent and not acknowledged

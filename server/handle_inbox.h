@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tenure/v1/handle.pb.h>
 #include <variant>
 #include <vector>
 
@@ -13,29 +14,20 @@
 namespace tenure {
 
 // What other threads want the thread of the handle socket to do.
-struct PostedRecall {
+struct PostedPacket {
   SessionId session;
-  ShareSerial share;
-  RegionId region;
-  Duration answer_within{};
-};
-struct PostedLeaseLost {
-  SessionId session;
-  LeaseId lease;
-  RegionId region;
-  Reason reason{};
+  v1::DaemonPacket packet;
 };
 struct PostedExport {
   SessionId session;
   ExportId id;
-  StatusOr<ShareExport> batch;
+  StatusOr<ExportedBatch> batch;
 };
 struct PostedDrain {
   Duration deadline{};
 };
 struct PostedStop {};
-using HandlePost =
-    std::variant<PostedRecall, PostedLeaseLost, PostedExport, PostedDrain, PostedStop>;
+using HandlePost = std::variant<PostedPacket, PostedExport, PostedDrain, PostedStop>;
 
 // Carries posts to the thread of the handle socket, in order, and wakes it. Closed at first: what
 // is posted while it is closed is dropped. Thread-safe; nothing here waits.

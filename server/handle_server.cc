@@ -12,9 +12,13 @@
 #include "core/base/check.h"
 #include "server/handle_packet.h"
 #include "server/handle_peer.h"
+#include "server/translate.h"
 
 namespace tenure {
 namespace {
+
+// Serials in one packet, each of which takes at most 10 bytes of 64 KiB.
+constexpr size_t kMostRecalled = 4096;
 
 // What an epoll event is about: the listener, the inbox, or a connection's socket or pidfd.
 constexpr uint64_t kListenerKey = 0;
@@ -78,16 +82,53 @@ void HandleServer::Stop() {
 
 void HandleServer::OnRecall(SessionId session, ShareSerial share, RegionId region,
                             Duration answer_within) {
-  inbox_.Post(PostedRecall{
-      .session = session, .share = share, .region = region, .answer_within = answer_within});
+  PostedPacket post{.session = session, .packet = {}};
+  v1::Recall& recall = *post.packet.mutable_recall();
+  recall.set_share_serial(share.value());
+  recall.set_region_id(region.value());
+  *recall.mutable_answer_within() = ToProto(answer_within);
+  inbox_.Post(std::move(post));
 }
 
 void HandleServer::OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) {
-  inbox_.Post(
-      PostedLeaseLost{.session = session, .lease = lease, .region = region, .reason = reason});
+  PostedPacket post{.session = session, .packet = {}};
+  v1::LeaseLost& lost = *post.packet.mutable_lease_lost();
+  lost.set_lease_id(lease.value());
+  lost.set_region_id(region.value());
+  lost.set_reason(std::string(ReasonName(reason)));
+  inbox_.Post(std::move(post));
 }
 
-void HandleServer::OnExported(SessionId session, ExportId id, StatusOr<ShareExport> batch) {
+// As many as fit into a packet.
+void HandleServer::OnPoolRecall(SessionId session, PoolId pool, std::span<const ShareSerial> shares,
+                                Duration answer_within) {
+  while (!shares.empty()) {
+    const size_t count = std::min(shares.size(), kMostRecalled);
+    PostedPacket post{.session = session, .packet = {}};
+    v1::PoolRecall& recall = *post.packet.mutable_pool_recall();
+    recall.set_pool_id(pool.value());
+    for (const ShareSerial share : shares.first(count)) recall.add_share_serials(share.value());
+    *recall.mutable_answer_within() = ToProto(answer_within);
+    inbox_.Post(std::move(post));
+    shares = shares.subspan(count);
+  }
+}
+
+void HandleServer::OnMemoryWanted(SessionId session, PoolId pool, Bytes bytes) {
+  PostedPacket post{.session = session, .packet = {}};
+  post.packet.mutable_memory_wanted()->set_pool_id(pool.value());
+  post.packet.mutable_memory_wanted()->set_bytes(bytes.count());
+  inbox_.Post(std::move(post));
+}
+
+void HandleServer::OnPoolLost(SessionId session, PoolId pool, Reason reason) {
+  PostedPacket post{.session = session, .packet = {}};
+  post.packet.mutable_pool_lost()->set_pool_id(pool.value());
+  post.packet.mutable_pool_lost()->set_reason(std::string(ReasonName(reason)));
+  inbox_.Post(std::move(post));
+}
+
+void HandleServer::OnExported(SessionId session, ExportId id, StatusOr<ExportedBatch> batch) {
   inbox_.Post(PostedExport{.session = session, .id = id, .batch = std::move(batch)});
 }
 
@@ -242,16 +283,8 @@ void HandleServer::Tell(SessionId session, const std::function<void(HandleConnec
   Settle(id);
 }
 
-void HandleServer::Deliver(const PostedRecall& post) {
-  Tell(post.session, [&](HandleConnection& connection) {
-    connection.Recall(post.share, post.region, post.answer_within);
-  });
-}
-
-void HandleServer::Deliver(const PostedLeaseLost& post) {
-  Tell(post.session, [&](HandleConnection& connection) {
-    connection.LeaseLost(post.lease, post.region, post.reason);
-  });
+void HandleServer::Deliver(const PostedPacket& post) {
+  Tell(post.session, [&](HandleConnection& connection) { connection.Tell(post.packet); });
 }
 
 void HandleServer::Deliver(const PostedExport& post) {

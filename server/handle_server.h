@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -55,7 +56,11 @@ class HandleServer final : public SessionEvents {
   void OnRecall(SessionId session, ShareSerial share, RegionId region,
                 Duration answer_within) override;
   void OnLeaseLost(SessionId session, LeaseId lease, RegionId region, Reason reason) override;
-  void OnExported(SessionId session, ExportId id, StatusOr<ShareExport> batch) override;
+  void OnPoolRecall(SessionId session, PoolId pool, std::span<const ShareSerial> shares,
+                    Duration answer_within) override;
+  void OnMemoryWanted(SessionId session, PoolId pool, Bytes bytes) override;
+  void OnPoolLost(SessionId session, PoolId pool, Reason reason) override;
+  void OnExported(SessionId session, ExportId id, StatusOr<ExportedBatch> batch) override;
 
  private:
   using ConnectionId = uint64_t;  // never reused, so that a late event of the kernel finds nothing
@@ -75,8 +80,7 @@ class HandleServer final : public SessionEvents {
   void TakePosts();
   // Does nothing for a Session that has no connection any more.
   void Tell(SessionId session, const std::function<void(HandleConnection&)>& what);
-  void Deliver(const PostedRecall& post);
-  void Deliver(const PostedLeaseLost& post);
+  void Deliver(const PostedPacket& post);
   void Deliver(const PostedExport& post);
   void Deliver(const PostedDrain& post);
   void Deliver(const PostedStop& post);

@@ -10,6 +10,8 @@ namespace tenure {
 namespace {
 
 constexpr int kMaxRenewals = 1000;
+// Each waiting call holds a thread.
+constexpr int kMaxWaits = 256;
 
 Status CheckPresent(std::string_view field, const std::string& request_id) {
   if (!request_id.empty()) return CheckRequestId(field, request_id);
@@ -19,7 +21,7 @@ Status CheckPresent(std::string_view field, const std::string& request_id) {
 }  // namespace
 
 LeaseService::LeaseService(Store& store, const Gate& gate, const Clock& clock)
-    : store_(store), gate_(gate), clock_(clock) {}
+    : store_(store), gate_(gate), clock_(clock), waits_(kMaxWaits) {}
 
 grpc::Status LeaseService::AcquireWeights(grpc::ServerContext* context,
                                           const v1::AcquireWeightsRequest* request,

@@ -17,8 +17,6 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
-constexpr std::string_view kArena = "weights";
-
 // Gathers one family.
 class Family {
  public:
@@ -61,6 +59,12 @@ class Family {
 struct DeviceSnapshot {
   std::string device;
   DeviceStore::Snapshot now;
+  RuntimeStore::Snapshot runtime;
+
+  // Its arenas, by name.
+  std::array<std::pair<const char*, const Ledger&>, 2> arenas() const {
+    return {{{"weights", now.ledger}, {"runtime", runtime.ledger}}};
+  }
 };
 using Snapshots = std::vector<DeviceSnapshot>;
 using Families = std::vector<MetricFamily>;
@@ -82,7 +86,9 @@ void AddPerArena(Families& out, const Snapshots& snapshots, const char* name, co
                  Of of) {
   Family family(name, help, MetricType::Gauge);
   for (const DeviceSnapshot& each : snapshots) {
-    family.Add({{"device", each.device}, {"arena", Text(kArena)}}, of(each.now.ledger));
+    for (const auto& [arena, ledger] : each.arenas()) {
+      family.Add({{"device", each.device}, {"arena", arena}}, of(ledger));
+    }
   }
   out.push_back(family.Take());
 }
@@ -94,18 +100,20 @@ void AddLedger(Families& out, const Snapshots& snapshots) {
       "daemon or an earlier one, and still mapped or kept open by somebody.",
       MetricType::Gauge);
   for (const DeviceSnapshot& each : snapshots) {
-    const Ledger& ledger = each.now.ledger;
-    const std::pair<const char*, Bytes> states[] = {{"leased", ledger.leased},
-                                                    {"loading", ledger.loading},
-                                                    {"idle", ledger.idle},
-                                                    {"retained", ledger.retained},
-                                                    {"quarantined", ledger.quarantined},
-                                                    {"padding", ledger.padding},
-                                                    {"cached", ledger.cached},
-                                                    {"unbacked", ledger.unbacked},
-                                                    {"stranded", ledger.stranded}};
-    for (const auto& [state, bytes] : states) {
-      memory.Add({{"device", each.device}, {"arena", Text(kArena)}, {"state", state}}, bytes);
+    for (const auto& [arena, ledger] : each.arenas()) {
+      const std::pair<const char*, Bytes> states[] = {{"leased", ledger.leased},
+                                                      {"loading", ledger.loading},
+                                                      {"idle", ledger.idle},
+                                                      {"retained", ledger.retained},
+                                                      {"quarantined", ledger.quarantined},
+                                                      {"padding", ledger.padding},
+                                                      {"cached", ledger.cached},
+                                                      {"pooled", ledger.pooled},
+                                                      {"unbacked", ledger.unbacked},
+                                                      {"stranded", ledger.stranded}};
+      for (const auto& [state, bytes] : states) {
+        memory.Add({{"device", each.device}, {"arena", arena}, {"state", state}}, bytes);
+      }
     }
   }
   out.push_back(memory.Take());
@@ -115,7 +123,8 @@ void AddLedger(Families& out, const Snapshots& snapshots) {
   AddPerArena(out, snapshots, "tenure_arena_reserved_bytes", "Held from the backend.",
               [](const Ledger& ledger) { return ledger.reserved; });
   AddPerArena(out, snapshots, "tenure_arena_allocated_bytes",
-              "In regions that are leased, loading, idle or quarantined, padding included.",
+              "In buffers, and in regions that are leased, loading, idle or quarantined; padding "
+              "included.",
               [](const Ledger& ledger) { return ledger.allocated(); });
   AddPerArena(out, snapshots, "tenure_arena_requested_bytes",
               "Of the allocated bytes, what callers asked for.",
@@ -173,7 +182,7 @@ void AddLoads(Families& out, const Snapshots& snapshots,
   Family durations("tenure_load_duration_seconds",
                    "From taking the call to the model being leasable, of loads that succeeded.",
                    MetricType::Histogram);
-  for (const auto& [device, now] : snapshots) {
+  for (const auto& [device, now, runtime] : snapshots) {
     for (size_t i = 0; i < kReuses; ++i) {
       const std::string reuse = Text(ReuseName(static_cast<Reuse>(i)));
       loads.Add({{"device", device}, {"reuse", reuse}, {"result", "ok"}}, now.counters.loads[i]);
@@ -191,7 +200,7 @@ void AddLoads(Families& out, const Snapshots& snapshots,
 
   Family reclaims("tenure_reclaims_total", "Retained regions whose memory was taken back.",
                   MetricType::Counter);
-  for (const auto& [device, now] : snapshots) {
+  for (const auto& [device, now, runtime] : snapshots) {
     for (size_t i = 0; i < kReclaimCauses; ++i) {
       const std::string cause = Text(ReclaimCauseName(static_cast<ReclaimCause>(i)));
       reclaims.Add({{"device", device}, {"cause", cause}}, now.counters.reclaims[i]);
@@ -217,6 +226,55 @@ void AddLeases(Families& out, const Snapshots& snapshots) {
   AddPerDevice(out, snapshots, "tenure_recalls_unanswered_total",
                "Recalls that were not answered in time.", MetricType::Counter,
                [](const auto& now) { return now.counters.recalls_unanswered; });
+}
+
+// One family with one series for each Device, whose value `of` takes out of its runtime arena.
+template <typename Of>
+void AddRuntime(Families& out, const Snapshots& snapshots, const char* name, const char* help,
+                MetricType type, Of of) {
+  Family family(name, help, type);
+  for (const DeviceSnapshot& each : snapshots) {
+    family.Add({{"device", each.device}}, of(each.runtime));
+  }
+  out.push_back(family.Take());
+}
+
+void AddBuffers(Families& out, const Snapshots& snapshots) {
+  using Runtime = RuntimeStore::Snapshot;
+  AddRuntime(out, snapshots, "tenure_pools", "Live pools.", MetricType::Gauge,
+             [](const Runtime& now) { return now.pools; });
+  AddRuntime(out, snapshots, "tenure_buffers", "Live buffers.", MetricType::Gauge,
+             [](const Runtime& now) { return now.buffers; });
+  AddRuntime(out, snapshots, "tenure_buffer_requests_waiting", "Requests that wait for room.",
+             MetricType::Gauge, [](const Runtime& now) { return now.waiting; });
+  AddRuntime(out, snapshots, "tenure_buffers_granted_total", "Buffers granted.",
+             MetricType::Counter, [](const Runtime& now) { return now.counters.buffers_granted; });
+  AddRuntime(out, snapshots, "tenure_buffers_released_total",
+             "Buffers that their holders released.", MetricType::Counter,
+             [](const Runtime& now) { return now.counters.buffers_released; });
+  AddRuntime(out, snapshots, "tenure_pool_segments_granted_total",
+             "Whole segments granted to sessions that divide them themselves.", MetricType::Counter,
+             [](const Runtime& now) { return now.counters.segments_granted; });
+  AddRuntime(out, snapshots, "tenure_pools_expired_total", "Pools whose lease expired.",
+             MetricType::Counter, [](const Runtime& now) { return now.counters.pools_expired; });
+  AddRuntime(out, snapshots, "tenure_pools_lost_total", "Pools that ended with their device.",
+             MetricType::Counter, [](const Runtime& now) { return now.counters.pools_lost; });
+  AddRuntime(out, snapshots, "tenure_pool_recalls_total", "Segments of pools wanted back.",
+             MetricType::Counter, [](const Runtime& now) { return now.counters.recalls_sent; });
+  AddRuntime(out, snapshots, "tenure_pool_recalls_unanswered_total",
+             "Recalls of segments that were not answered in time.", MetricType::Counter,
+             [](const Runtime& now) { return now.counters.recalls_unanswered; });
+
+  Family refusals("tenure_buffer_refusals_total", "Requests that were refused, by reason.",
+                  MetricType::Counter);
+  for (const DeviceSnapshot& each : snapshots) {
+    for (const std::string& reason : FailureReasons()) {
+      const auto count = each.runtime.counters.refusals.find(reason);
+      const bool any = count != each.runtime.counters.refusals.end();
+      refusals.Add({{"device", each.device}, {"reason", reason}}, any ? count->second : 0);
+    }
+  }
+  out.push_back(refusals.Take());
 }
 
 void AddBackend(Families& out, const Snapshots& snapshots) {
@@ -266,8 +324,10 @@ Metrics::Metrics(const Store& store, const SessionRegistry& sessions)
 
 std::vector<MetricFamily> Metrics::Collect() const {
   Snapshots snapshots;
-  for (const auto& device : store_.devices()) {
-    snapshots.push_back({device->device_info().name, device->TakeSnapshot()});
+  for (size_t i = 0; i < store_.devices().size(); ++i) {
+    snapshots.push_back({store_.devices()[i]->device_info().name,
+                         store_.devices()[i]->TakeSnapshot(),
+                         store_.runtimes()[i]->TakeSnapshot()});
   }
   Families out;
   AddOne(out, "tenure_build_info", "Always 1.", {{"version", TENURE_VERSION}}, 1);
@@ -277,6 +337,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
   AddModels(out, snapshots);
   AddLoads(out, snapshots, store_.RefusedLoads());
   AddLeases(out, snapshots);
+  AddBuffers(out, snapshots);
   AddBackend(out, snapshots);
   AddSessions(out, sessions_);
   return out;

@@ -105,6 +105,26 @@ v1::WeightLease ToProto(const GrantedLease& lease) {
   return proto;
 }
 
+v1::Pool ToProto(const PoolView& pool) {
+  v1::Pool proto;
+  proto.set_pool_id(pool.id.value());
+  proto.set_device(pool.device);
+  proto.set_backend(pool.backend);
+  proto.set_device_uuid(pool.device_uuid);
+  proto.set_range_bytes(pool.size.count());
+  proto.set_segment_bytes(pool.segment_size.count());
+  *proto.mutable_ttl() = ToProto(pool.ttl);
+  return proto;
+}
+
+v1::Buffer ToProto(const Buffer& buffer) {
+  v1::Buffer proto;
+  proto.set_buffer_id(buffer.id.value());
+  proto.set_offset(buffer.place.begin().count());
+  proto.set_size(buffer.place.size().count());
+  return proto;
+}
+
 v1::LoadModelResponse ToProto(const LoadResult& result) {
   v1::LoadModelResponse proto;
   *proto.mutable_model() = ToProto(result.model);
@@ -168,19 +188,9 @@ v1::Tensor ToProto(const Layout& layout, size_t index) {
   return proto;
 }
 
-v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapshot) {
-  v1::Device proto;
-  proto.set_name(device.name);
-  proto.set_backend(device.backend);
-  proto.set_uuid(device.uuid);
-  proto.set_total_bytes(device.total.count());
-  proto.set_granule_bytes(device.granule.count());
-  proto.set_foreign_bytes(snapshot.foreign.count());
-  if (!snapshot.lost.ok()) proto.set_lost(std::string(snapshot.lost.message()));
-
-  const Ledger& ledger = snapshot.ledger;
-  v1::ArenaLedger& arena = *proto.add_arenas();
-  arena.set_arena("weights");
+v1::ArenaLedger ToProto(std::string_view name, const Ledger& ledger) {
+  v1::ArenaLedger arena;
+  arena.set_arena(std::string(name));
   arena.set_capacity(ledger.capacity.count());
   arena.set_leased(ledger.leased.count());
   arena.set_loading(ledger.loading.count());
@@ -190,6 +200,7 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapsh
   arena.set_padding(ledger.padding.count());
   arena.set_cached(ledger.cached.count());
   arena.set_unbacked(ledger.unbacked.count());
+  arena.set_pooled(ledger.pooled.count());
   arena.set_stranded(ledger.stranded.count());
   arena.set_lost(ledger.lost.count());
   arena.set_free(ledger.free().count());
@@ -198,13 +209,29 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapsh
   arena.set_requested(ledger.requested().count());
   arena.set_largest_free(ledger.largest_free.count());
   arena.set_fragmentation_ratio(ledger.fragmentation_ratio());
+  return arena;
+}
+
+v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& weights,
+                   const RuntimeStore::Snapshot& runtime) {
+  v1::Device proto;
+  proto.set_name(device.name);
+  proto.set_backend(device.backend);
+  proto.set_uuid(device.uuid);
+  proto.set_total_bytes(device.total.count());
+  proto.set_granule_bytes(device.granule.count());
+  proto.set_foreign_bytes(weights.foreign.count());
+  if (!weights.lost.ok()) proto.set_lost(std::string(weights.lost.message()));
+
+  *proto.add_arenas() = ToProto("weights", weights.ledger);
+  *proto.add_arenas() = ToProto("runtime", runtime.ledger);
 
   v1::BackendCounters& counters = *proto.mutable_backend_counters();
-  counters.set_segments_created(snapshot.backend.segments_created);
-  counters.set_segments_destroyed(snapshot.backend.segments_destroyed);
-  counters.set_bytes_created(snapshot.backend.bytes_created.count());
-  counters.set_bytes_destroyed(snapshot.backend.bytes_destroyed.count());
-  counters.set_exports(snapshot.backend.exports);
+  counters.set_segments_created(weights.backend.segments_created);
+  counters.set_segments_destroyed(weights.backend.segments_destroyed);
+  counters.set_bytes_created(weights.backend.bytes_created.count());
+  counters.set_bytes_destroyed(weights.backend.bytes_destroyed.count());
+  counters.set_exports(weights.backend.exports);
   return proto;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <tenure/v1/admin.pb.h>
+#include <tenure/v1/buffer.pb.h>
 #include <tenure/v1/lease.pb.h>
 #include <tenure/v1/model.pb.h>
 
@@ -29,6 +30,8 @@ Status CheckName(const std::string& name);
 Status CheckRequestId(std::string_view field, const std::string& request_id);
 // 100 ms to a day.
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field, const google::protobuf::Duration& ttl);
+StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session);
+StatusOr<PoolRequest> FromProto(const v1::GrowPoolRequest& request, SessionId session);
 
 // --- Out.
 
@@ -38,13 +41,17 @@ v1::Reuse ToProto(Reuse reuse);
 v1::Holder ToProto(const Holder& holder);
 v1::Model ToProto(const ModelView& model);
 v1::WeightLease ToProto(const GrantedLease& lease);
+v1::Pool ToProto(const PoolView& pool);
+v1::Buffer ToProto(const Buffer& buffer);
 v1::LoadModelResponse ToProto(const LoadResult& result);
 v1::UnloadModelResponse ToProto(const UnloadResult& result);
 v1::LoadProgress ToProto(const LoadProgress& progress);
 v1::LeaseRenewal ToProto(LeaseId id, const DeviceStore::Renewal& renewal, Instant now);
 // The tensor at `index` of the canonical order.
 v1::Tensor ToProto(const Layout& layout, size_t index);
-v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& snapshot);
+v1::ArenaLedger ToProto(std::string_view arena, const Ledger& ledger);
+v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& weights,
+                   const RuntimeStore::Snapshot& runtime);
 v1::Session ToProto(const SessionView& session, const RegionUse& use);
 v1::Readiness ToProto(const WantedModels::Progress& progress);
 

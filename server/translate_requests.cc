@@ -49,6 +49,52 @@ StatusOr<Duration> LeaseTtlFromProto(std::string_view field,
   return *duration;
 }
 
+// Unset: not at all.
+StatusOr<Duration> WaitFromProto(bool set, const google::protobuf::Duration& wait) {
+  if (!set) return Duration::zero();
+  const std::optional<Duration> duration = Within(wait, Duration::zero(), kMostLeaseTtl);
+  if (!duration.has_value()) return Refuse("wait", "must be from 0 to 24 h");
+  return *duration;
+}
+
+StatusOr<BufferKind> FromProto(v1::BufferKind kind) {
+  switch (kind) {
+    case v1::BUFFER_KIND_UNSPECIFIED:
+    case v1::BUFFER_KIND_ACTIVATION:
+      return BufferKind::kActivation;
+    case v1::BUFFER_KIND_WORKSPACE:
+      return BufferKind::kWorkspace;
+    case v1::BUFFER_KIND_IO:
+      return BufferKind::kIo;
+    default:
+      return Refuse("kind", "is none that there is: " + std::to_string(kind));
+  }
+}
+
+StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session) {
+  TENURE_RETURN_IF_ERROR(CheckRequestId("request_id", request.request_id()));
+  std::vector<BufferSpec> specs;
+  for (const v1::BufferSpec& spec : request.buffers()) {
+    TENURE_ASSIGN_OR_RETURN(const BufferKind kind, FromProto(spec.kind()));
+    specs.push_back({.size = Bytes(spec.size()),
+                     .alignment = spec.alignment() == 0 ? kBufferGranule : Bytes(spec.alignment()),
+                     .kind = kind});
+  }
+  TENURE_ASSIGN_OR_RETURN(const Duration wait, WaitFromProto(request.has_wait(), request.wait()));
+  return PoolRequest{
+      .session = session, .wanted = std::move(specs), .priority = request.priority(), .wait = wait};
+}
+
+StatusOr<PoolRequest> FromProto(const v1::GrowPoolRequest& request, SessionId session) {
+  TENURE_RETURN_IF_ERROR(CheckRequestId("request_id", request.request_id()));
+  TENURE_ASSIGN_OR_RETURN(const BufferKind kind, FromProto(request.kind()));
+  TENURE_ASSIGN_OR_RETURN(const Duration wait, WaitFromProto(request.has_wait(), request.wait()));
+  return PoolRequest{.session = session,
+                     .wanted = SegmentsSpec{.kind = kind, .bytes = Bytes(request.bytes())},
+                     .priority = request.priority(),
+                     .wait = wait};
+}
+
 StatusOr<LoadRequest> FromProto(const v1::LoadModelRequest& request, SessionId session) {
   TENURE_RETURN_IF_ERROR(CheckName(request.name()));
   TENURE_RETURN_IF_ERROR(CheckRequestId("request_id", request.request_id()));

@@ -21,12 +21,15 @@ class KeptExports final : public SessionEvents {
  public:
   struct Kept {
     ExportId id;
-    StatusOr<ShareExport> batch;
+    StatusOr<ExportedBatch> batch;
   };
 
   void OnRecall(SessionId, ShareSerial, RegionId, Duration) override {}
   void OnLeaseLost(SessionId, LeaseId, RegionId, Reason) override {}
-  void OnExported(SessionId, ExportId id, StatusOr<ShareExport> batch) override {
+  void OnPoolRecall(SessionId, PoolId, std::span<const ShareSerial>, Duration) override {}
+  void OnMemoryWanted(SessionId, PoolId, Bytes) override {}
+  void OnPoolLost(SessionId, PoolId, Reason) override {}
+  void OnExported(SessionId, ExportId id, StatusOr<ExportedBatch> batch) override {
     const MutexLock lock(mutex_);
     kept_.push_back({id, std::move(batch)});
     changed_.NotifyAll();
@@ -175,7 +178,9 @@ TEST_F(HandleConnectionTest, TakesABoundedNumberOfPacketsAtATime) {
 
 TEST_F(HandleConnectionTest, EventsBeforeTheHelloAreNotForThisClient) {
   connection_->Drain(std::chrono::seconds(1));
-  connection_->LeaseLost(LeaseId(1), RegionId(1), Reason::kLeaseExpired);
+  v1::DaemonPacket lost;
+  lost.mutable_lease_lost()->set_lease_id(1);
+  connection_->Tell(lost);
   EXPECT_EQ(ReceivePacket(theirs_.get(), buffer_).kind, Received::Kind::kNothing);
 }
 

@@ -37,7 +37,10 @@ class NoEvents final : public SessionEvents {
  public:
   void OnRecall(SessionId, ShareSerial, RegionId, Duration) override {}
   void OnLeaseLost(SessionId, LeaseId, RegionId, Reason) override {}
-  void OnExported(SessionId, ExportId, StatusOr<ShareExport>) override {}
+  void OnPoolRecall(SessionId, PoolId, std::span<const ShareSerial>, Duration) override {}
+  void OnMemoryWanted(SessionId, PoolId, Bytes) override {}
+  void OnPoolLost(SessionId, PoolId, Reason) override {}
+  void OnExported(SessionId, ExportId, StatusOr<ExportedBatch>) override {}
 };
 
 // The three services over a real gRPC server on a Unix socket, before a real Store on a small
