@@ -101,10 +101,11 @@ class OffsetAllocator {
   static constexpr uint32_t kUsed = UINT32_MAX - 1;
   static constexpr uint32_t kMostRows = UINT32_MAX - 1;
 
-  // The upper level of the bins is by powers of two, of which 2^64 / kGranule has this many beyond
-  // the first 32 sizes; one more holds nothing, for searches that begin beyond the last bin.
+  // A size has up to 56 bits in granules: the first level is for sizes of up to 5 bits, each
+  // further one for one bit more, and the last holds nothing, for searches that begin beyond all
+  // bins.
   static constexpr uint32_t kBinsPerLevel = 32;
-  static constexpr uint32_t kLevels = 64 - 8 - 5 + 2;
+  static constexpr uint32_t kLevels = 1 + (56 - 5) + 1;
   static constexpr uint32_t kNoBin = kLevels * kBinsPerLevel;
 
   static uint32_t BinOf(Bytes size);

@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
         r"#\s*include\s+\"core/",
         "of the clients, only the C++ library's own sources see anything of the core",
         applies=r"client/",
-        exempt=r"client/cpp/[^/]+$",
+        exempt=r"client/cpp/(?!include/|examples/)",
     ),
     rule(
         r"#\s*include\s+[<\"](glog/|google/protobuf/stubs/logging|absl/log/)",

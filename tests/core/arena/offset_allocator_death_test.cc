@@ -27,7 +27,7 @@ TEST(OffsetAllocatorDeathTest, ABlockIsKnownByItsOffsetAndSizeToo) {
   allocator.Add(Range(Bytes(0), MiB(1)));
   Block block = *allocator.Allocate(KiB(4));
   const Block before = block;
-  const Block rest = allocator.Split(block, KiB(1));
+  const Block rest = allocator.Split(block, KiB(2));
   EXPECT_DEATH(allocator.Free(before), "CHECK failed");
   EXPECT_DEATH(allocator.Free({.offset = rest.offset, .size = rest.size, .node = block.node}),
                "CHECK failed");

@@ -169,9 +169,10 @@ TEST_F(OffsetAllocatorTest, SizesAndAlignmentsBeyondAllBoundsAreRefused) {
   EXPECT_FALSE(allocator_.Allocate(most).has_value());
   EXPECT_FALSE(allocator_.Allocate(most, top).has_value());
   EXPECT_FALSE(allocator_.Allocate(top, top).has_value());
+  EXPECT_FALSE(allocator_.Allocate(top + kGranule * 2, top).has_value());
   EXPECT_EQ(MustAllocate(kGranule, top).offset, top);
   EXPECT_FALSE(allocator_.Allocate(kGranule, top).has_value());
-  EXPECT_EQ(allocator_.usage().largest_free, top - kGranule * 1);
+  EXPECT_EQ(allocator_.usage().largest_free, top - kGranule);
   MustAllocate(top - kGranule);
 }
 
