@@ -20,6 +20,7 @@
 namespace tenure {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr Duration kDrain = std::chrono::seconds(1);
@@ -109,7 +110,8 @@ TEST_F(GpuTest, WithoutADriverTheMachinesOwnMemoryServesAndTheLogSaysWhy) {
 TEST_F(GpuTest, ADaemonThatDemandsAGpuEndsWithTheCauseIfThereIsNone) {
   EmulatedGpu& machine = MakeMachine();
   machine.Fail("cuInit", kStubLibrary);
-  EXPECT_THAT(Refusal(kOneGpu), HasSubstr("is the toolkit's stub"));
+  EXPECT_THAT(Refusal(kOneGpu),
+              AllOf(HasSubstr("is the toolkit's stub"), HasSubstr("tenured --check-device")));
   machine.ClearFaults();
   EXPECT_THAT(Refusal("devices: [{backend: cuda, uuid: GPU-0000}]\n"),
               HasSubstr("there is no GPU GPU-0000 for gpu:0"));
@@ -120,6 +122,17 @@ TEST_F(GpuTest, ADaemonThatDemandsAGpuEndsWithTheCauseIfThereIsNone) {
               HasSubstr("there is no GPU left for gpu:2"));
   machine.Fail("cuDevicePrimaryCtxRetain", kOutOfMemory);
   EXPECT_THAT(Refusal(kOneGpu), HasSubstr("has no memory left: cuDevicePrimaryCtxRetain"));
+}
+
+// Through a server another process's fault would be the daemon's too.
+TEST_F(GpuTest, ADaemonJoinsNoMpsServer) {
+  MakeMachine();
+  temp_.WriteFile("control", "");
+  setenv("CUDA_MPS_PIPE_DIRECTORY", temp_.path().c_str(), 1);
+  Program check({TENURED_PATH, "--check-device"}, temp_ / "check");
+  EXPECT_EQ(check.Wait(), 1);
+  EXPECT_THAT(check.Out(), HasSubstr("bad\tdriver\tno CUDA devices: cuInit: CUDA_ERROR_MPS"));
+  EXPECT_EQ(StartDaemon(kOneGpu).Status()->devices.at(0).name, "gpu:0");
 }
 
 TEST_F(GpuTest, AGpuThatLacksWhatTenureNeedsIsLeftOut) {
