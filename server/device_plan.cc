@@ -12,6 +12,11 @@ Status Refuse(const std::string& what) {
   return Error(Reason::kInvalidRequest, absl::StrCat("devices: ", what));
 }
 
+// Says how to learn more of a GPU that cannot be had.
+Status WithAdvice(const Status& error) {
+  return WithNote(error, "what this machine has for GPUs is told by", "tenured --check-device");
+}
+
 // One for each GPU, or one of the machine's own memory.
 std::vector<DeviceConfig> DefaultDevices(const Machine& machine) {
   std::vector<DeviceConfig> devices;
@@ -44,16 +49,16 @@ class GpuChoice {
  private:
   template <typename Fits>
   StatusOr<FoundGpu> Take(const DeviceConfig& device, const Fits& fits) {
-    TENURE_RETURN_IF_ERROR(gpus_.status());
+    if (!gpus_.ok()) return WithAdvice(gpus_.status());
     const auto gpu = std::find_if(gpus_->begin(), gpus_->end(), fits);
     if (gpu == gpus_->end()) {
       std::string there;
       for (const FoundGpu& each : *gpus_) {
         absl::StrAppend(&there, there.empty() ? "" : ", ", each.uuid);
       }
-      return Refuse(absl::StrCat("there is no GPU ", device.uuid.empty() ? "left" : device.uuid,
-                                 " for ", device.name, "; the driver shows ",
-                                 there.empty() ? "none" : there));
+      return WithAdvice(Refuse(
+          absl::StrCat("there is no GPU ", device.uuid.empty() ? "left" : device.uuid, " for ",
+                       device.name, "; the driver shows ", there.empty() ? "none" : there)));
     }
     if (!taken_.insert(gpu->uuid).second) {
       return Refuse(absl::StrCat("the GPU is taken twice: ", gpu->uuid));

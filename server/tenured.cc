@@ -9,10 +9,12 @@
 #include <spdlog/spdlog.h>
 #include <string>
 #include <sys/resource.h>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "core/base/clock.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/device_plan.h"
@@ -114,6 +116,17 @@ int Fail(const Status& status) {
   return 1;
 }
 
+// A driver's call may never return, and whoever waits for it then never does. What clients have
+// mapped stays mapped.
+void EndBy(Instant latest) {
+  std::thread([latest] {
+    std::this_thread::sleep_until(latest);
+    spdlog::warn("ending without a driver that does not answer");
+    spdlog::shutdown();
+    std::_Exit(0);
+  }).detach();
+}
+
 int Run(const Config& config) {
   StartLog(config.log);
   RaiseFdLimit();
@@ -132,6 +145,7 @@ int Run(const Config& config) {
   int received = 0;
   sigwait(&stops, &received);
   spdlog::info("signal received number={}", received);
+  EndBy(After(After(SteadyClock().Now(), config.drain_timeout), config.driver_timeout));
   // A second one ends the process as if it had never been blocked.
   pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
   (*daemon)->Stop(config.drain_timeout);

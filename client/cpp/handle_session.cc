@@ -107,9 +107,13 @@ HandleSession::~HandleSession() {
   closing_.store(true);
   mailbox_->Wake();
   if (thread_.joinable()) thread_.join();
-  // The devices are let go where all other calls of their driver are made.
-  if (cuda_ != nullptr) jobs_.Add([cuda = std::exchange(cuda_, nullptr)] {});
-  jobs_.Finish(Deadline(close_by_.value_or(Now()) - Now()));
+  // Each device is let go where all other calls about it are made.
+  for (auto& [device, lane] : lanes_) {
+    lane.jobs.Add([cuda = std::exchange(lane.cuda, nullptr)] {});
+  }
+  for (auto& [device, lane] : lanes_) {
+    lane.jobs.Finish(Deadline(close_by_.value_or(Now()) - Now()));
+  }
   survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
 }
 

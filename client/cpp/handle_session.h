@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "client/cpp/cuda_devices.h"
 #include "client/cpp/deadline.h"
 #include "client/cpp/handle_socket.h"
 #include "client/cpp/held_lease.h"
 #include "client/cpp/job_thread.h"
+#include "client/cpp/lazy_cuda_device.h"
 #include "client/cpp/mailbox.h"
 #include "client/cpp/mapping.h"
 #include "client/cpp/region_table.h"
@@ -39,11 +39,11 @@ namespace tenure::client {
 // object uses the region. An acquire under way does not hold the answer back: it may be the very
 // call that needs the room, and if it turns out to name the region, that is fetched again.
 //
-// A device's driver takes its time, and may never come back: its calls are made in a second thread,
-// and memory of the host is fetched beside that of devices, so that neither heartbeats nor the host
-// wait for it. What the driver does not unmap is never said to be unmapped: the daemon keeps it in
-// quarantine until this process has ended, the region is stuck, and who asks for it again is told
-// why.
+// A device's driver takes its time, and may never come back: its calls are made in a thread of that
+// device, and the memory of each device is fetched beside that of the others, so that neither
+// heartbeats nor the host nor another device waits for it. What the driver does not unmap is never
+// said to be unmapped: the daemon keeps it in quarantine until this process has ended, the region
+// is stuck, and who asks for it again is told why.
 //
 // One mutex; nothing waits, maps or unmaps under it. Thread-safe.
 class HandleSession {
@@ -103,6 +103,12 @@ class HandleSession {
     absl::Status status;  // guarded by mutex_, set once done
   };
 
+  // Where the calls about one device that waits are made. The jobs alone touch the device.
+  struct Lane {
+    JobThread jobs;
+    std::shared_ptr<LazyCudaDevice> cuda;
+  };
+
   HandleSession(HandleSocket socket, std::shared_ptr<Mailbox> mailbox, const v1::Welcome& welcome,
                 Instant welcomed_at, std::shared_ptr<Survivors> survivors, uint64_t survivors_told);
 
@@ -113,7 +119,8 @@ class HandleSession {
   bool Linger();
   void Run();
   void ReadMail();
-  int WaitMillis(Instant now) const;
+  // Until `next`, if any, or something is to be unmapped again; -1 if it is neither.
+  int MillisUntil(std::optional<Instant> next) const;
   void SendHeartbeatIfDue(Instant now);
   void TellOfSurvivors();
   Instant NextHeartbeat() const;
@@ -135,12 +142,15 @@ class HandleSession {
   void AskNext();
   void UnmapIdle();
   void Unmap(std::vector<RegionTable::Taken> taken);
-  void UnmapAfter(Duration wait, RegionTable::Taken taken);
+  // What a device could not unmap for the moment, once that is over.
+  void UnmapAgain();
   void OnUnmapped(RegionTable::Taken taken, const absl::Status& status);
   void TellUnmapped();
-  // Has `work` done, here unless it `waits` for a device, and then `done` called with what came of
-  // it, in the session's thread.
-  void Perform(bool waits, std::function<absl::Status()> work,
+  // Whether a device that waits has work, or will have.
+  bool AtWork() const { return jobs_under_way_ > 0 || !unmap_again_.empty(); }
+  // Has `work` done, here unless it `waits` for the device, and then `done` called with what came
+  // of it, in the session's thread.
+  void Perform(const std::string& device, bool waits, std::function<absl::Status()> work,
                std::function<void(absl::Status)> done);
   void Queue(const v1::ClientPacket& packet);
   absl::Status Flush();
@@ -157,11 +167,11 @@ class HandleSession {
   // Of the thread alone.
   HandleSocket socket_;
   std::deque<std::string> outbound_;
-  std::map<MemoryKind, std::shared_ptr<Fetch>> fetches_;  // under way, one of each kind
-  std::vector<uint64_t> unmapped_;                        // serials that are still to be told
-  std::shared_ptr<CudaDevices> cuda_;  // null before the first lease that wants one
-  JobThread jobs_;
+  std::map<std::string, std::shared_ptr<Fetch>> fetches_;  // under way, one of each device
+  std::vector<uint64_t> unmapped_;                         // serials that are still to be told
+  std::map<std::string, Lane> lanes_;                      // by device
   size_t jobs_under_way_ = 0;
+  std::deque<std::pair<Instant, RegionTable::Taken>> unmap_again_;  // the soonest first
   uint64_t heartbeat_sequence_ = 0;
   uint64_t survivors_told_;  // the version that the daemon knows
   Instant last_heartbeat_;

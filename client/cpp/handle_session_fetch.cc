@@ -46,7 +46,7 @@ void HandleSession::StartFetches() {
   {
     const std::lock_guard lock(mutex_);
     for (auto next = fetch_queue_.begin(); next != fetch_queue_.end();) {
-      if (fetches_.try_emplace((*next)->lease->memory_kind(), *next).second) {
+      if (fetches_.try_emplace((*next)->lease->device(), *next).second) {
         started.push_back(std::move(*next));
         next = fetch_queue_.erase(next);
       } else {
@@ -58,22 +58,27 @@ void HandleSession::StartFetches() {
 }
 
 void HandleSession::Reserve(const std::shared_ptr<Fetch>& fetch) {
-  const bool host = fetch->lease->memory_kind() == MemoryKind::kHost;
-  if (!host && cuda_ == nullptr) cuda_ = std::make_shared<CudaDevices>();
-  const auto work = [fetch, host, cuda = cuda_]() -> absl::Status {
-    const HeldLease& lease = *fetch->lease;
+  const HeldLease& lease = *fetch->lease;
+  const bool host = lease.memory_kind() == MemoryKind::kHost;
+  std::shared_ptr<LazyCudaDevice> cuda;
+  if (!host) {
+    Lane& lane = lanes_[lease.device()];
+    if (lane.cuda == nullptr) lane.cuda = std::make_shared<LazyCudaDevice>(lease.device_uuid());
+    cuda = lane.cuda;
+  }
+  const auto work = [fetch, host, cuda = std::move(cuda)]() -> absl::Status {
+    const uint64_t bytes = fetch->lease->region_bytes();
     TENURE_CLIENT_ASSIGN_OR_RETURN(fetch->mapping,
-                                   host ? HostMapping::Reserve(lease.region_bytes())
-                                        : cuda->Reserve(lease.device_uuid(), lease.region_bytes()));
+                                   host ? HostMapping::Reserve(bytes) : cuda->Reserve(bytes));
     return absl::OkStatus();
   };
-  Perform(!host, work,
+  Perform(lease.device(), !host, work,
           [this, fetch](absl::Status status) { ContinueFetch(fetch, std::move(status)); });
 }
 
 void HandleSession::AskNext() {
   if (Asked() != nullptr) return;
-  for (const auto& [kind, fetch] : fetches_) {
+  for (const auto& [device, fetch] : fetches_) {
     if (fetch->step != Fetch::Step::kReady) continue;
     TellUnmapped();
     v1::ClientPacket packet;
@@ -86,7 +91,7 @@ void HandleSession::AskNext() {
 }
 
 std::shared_ptr<HandleSession::Fetch> HandleSession::Asked() const {
-  for (const auto& [kind, fetch] : fetches_) {
+  for (const auto& [device, fetch] : fetches_) {
     if (fetch->step == Fetch::Step::kAsked) return fetch;
   }
   return nullptr;
@@ -110,7 +115,7 @@ absl::Status HandleSession::OnShareBatch(const v1::ShareBatch& batch, ReceivedPa
   Queue(ack);
   if (fits.ok()) {
     Perform(
-        fetch->mapping->waits(),
+        fetch->lease->device(), fetch->mapping->waits(),
         [mapping = fetch->mapping,
          fds = std::make_shared<std::vector<UniqueFd>>(std::move(packet.fds)),
          sizes = std::vector<uint64_t>(batch.segment_sizes().begin(), batch.segment_sizes().end()),
@@ -139,7 +144,7 @@ void HandleSession::ContinueFetch(const std::shared_ptr<Fetch>& fetch, absl::Sta
 }
 
 void HandleSession::FinishFetch(const std::shared_ptr<Fetch>& fetch, absl::Status status) {
-  fetches_.erase(fetch->lease->memory_kind());
+  fetches_.erase(fetch->lease->device());
   const uint64_t region_id = fetch->lease->region_id();
   std::vector<RegionTable::Taken> part;
   {
@@ -168,22 +173,29 @@ void HandleSession::UnmapIdle() {
 }
 
 void HandleSession::Unmap(std::vector<RegionTable::Taken> taken) {
-  for (RegionTable::Taken& each : taken) UnmapAfter(Duration(0), std::move(each));
+  for (RegionTable::Taken& each : taken) {
+    const std::string device = each.device;
+    const std::shared_ptr<Mapping> mapping = each.mapping;
+    Perform(
+        device, mapping->waits(), [mapping] { return mapping->Unmap(); },
+        [this, taken = std::move(each)](const absl::Status& status) { OnUnmapped(taken, status); });
+  }
 }
 
-void HandleSession::UnmapAfter(Duration wait, RegionTable::Taken taken) {
-  const std::shared_ptr<Mapping> mapping = taken.mapping;
-  Perform(
-      mapping->waits(),
-      [mapping, wait] {
-        std::this_thread::sleep_for(wait);
-        return mapping->Unmap();
-      },
-      [this, taken = std::move(taken)](const absl::Status& status) { OnUnmapped(taken, status); });
+void HandleSession::UnmapAgain() {
+  std::vector<RegionTable::Taken> due;
+  while (!unmap_again_.empty() && unmap_again_.front().first <= Now()) {
+    due.push_back(std::move(unmap_again_.front().second));
+    unmap_again_.pop_front();
+  }
+  Unmap(std::move(due));
 }
 
 void HandleSession::OnUnmapped(RegionTable::Taken taken, const absl::Status& status) {
-  if (absl::IsUnavailable(status)) return UnmapAfter(kUnmapAgainAfter, std::move(taken));
+  if (absl::IsUnavailable(status)) {
+    unmap_again_.emplace_back(Now() + kUnmapAgainAfter, std::move(taken));
+    return;
+  }
   if (status.ok() && taken.share_serial != 0) unmapped_.push_back(taken.share_serial);
   const std::lock_guard lock(mutex_);
   regions_.FinishUnmap(taken.region_id, status);
@@ -203,19 +215,21 @@ void HandleSession::TellUnmapped() {
   }
 }
 
-void HandleSession::Perform(bool waits, std::function<absl::Status()> work,
+void HandleSession::Perform(const std::string& device, bool waits,
+                            std::function<absl::Status()> work,
                             std::function<void(absl::Status)> done) {
   if (!waits) {
     done(work());
     return;
   }
   ++jobs_under_way_;
-  jobs_.Add([mailbox = mailbox_, work = std::move(work), done = std::move(done)]() mutable {
-    absl::Status status = work();
-    // What it holds goes here, not in the session's thread.
-    work = nullptr;
-    mailbox->Post([done = std::move(done), status = std::move(status)] { done(status); });
-  });
+  lanes_[device].jobs.Add(
+      [mailbox = mailbox_, work = std::move(work), done = std::move(done)]() mutable {
+        absl::Status status = work();
+        // What it holds goes here, not in the session's thread.
+        work = nullptr;
+        mailbox->Post([done = std::move(done), status = std::move(status)] { done(status); });
+      });
 }
 
 }  // namespace tenure::client

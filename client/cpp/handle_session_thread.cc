@@ -27,8 +27,8 @@ void HandleSession::Run() {
   while (Step()) {
   }
   // Nothing more comes from the daemon; jobs for a fetch still come to their end.
-  const std::map<MemoryKind, std::shared_ptr<Fetch>> fetches = fetches_;
-  for (const auto& [kind, fetch] : fetches) {
+  const std::map<std::string, std::shared_ptr<Fetch>> fetches = fetches_;
+  for (const auto& [device, fetch] : fetches) {
     if (fetch->step != Fetch::Step::kWorking) {
       FinishFetch(fetch, absl::UnavailableError("the connection is over"));
     }
@@ -39,6 +39,7 @@ void HandleSession::Run() {
 
 bool HandleSession::Step() {
   ReadMail();
+  UnmapAgain();
   StartFetches();
   if (closing_.load()) Close();
   TellUnmapped();
@@ -52,7 +53,7 @@ bool HandleSession::Step() {
 
   const auto events = static_cast<int16_t>(outbound_.empty() ? POLLIN : POLLIN | POLLOUT);
   pollfd entries[] = {{socket_.fd(), events, 0}, {mailbox_->fd(), POLLIN, 0}};
-  poll(entries, 2, WaitMillis(Now()));
+  poll(entries, 2, MillisUntil(close_by_.value_or(NextHeartbeat())));
 
   const absl::Status received = ReceiveAll();
   {
@@ -65,13 +66,14 @@ bool HandleSession::Step() {
 
 bool HandleSession::Linger() {
   ReadMail();
+  UnmapAgain();
   UnmapIdle();
   if (closing_.load()) {
     if (!close_by_) close_by_ = Now() + kDriverWait;
-    if (jobs_under_way_ == 0 || Now() >= *close_by_) return false;
+    if (!AtWork() || Now() >= *close_by_) return false;
   }
   pollfd entry{mailbox_->fd(), POLLIN, 0};
-  poll(&entry, 1, close_by_ ? WaitMillis(Now()) : -1);
+  poll(&entry, 1, MillisUntil(close_by_));
   return true;
 }
 
@@ -84,9 +86,9 @@ void HandleSession::ReadMail() {
 
 void HandleSession::Close() {
   UnmapIdle();
-  if (!close_by_) close_by_ = Now() + (jobs_under_way_ > 0 ? kDriverWait : kCloseWait);
-  const bool at_work = !fetches_.empty() || jobs_under_way_ > 0;
-  if (goodbye_said_ || (at_work && Now() < *close_by_)) return;
+  if (!close_by_) close_by_ = Now() + (AtWork() ? kDriverWait : kCloseWait);
+  const bool wait = !fetches_.empty() || AtWork();
+  if (goodbye_said_ || (wait && Now() < *close_by_)) return;
   TellUnmapped();
   v1::ClientPacket packet;
   packet.mutable_goodbye();
@@ -94,9 +96,13 @@ void HandleSession::Close() {
   goodbye_said_ = true;
 }
 
-int HandleSession::WaitMillis(Instant now) const {
-  const Instant until = close_by_.value_or(NextHeartbeat());
-  const auto millis = std::chrono::ceil<std::chrono::milliseconds>(until - now).count();
+int HandleSession::MillisUntil(std::optional<Instant> next) const {
+  if (!unmap_again_.empty()) {
+    const Instant again = unmap_again_.front().first;
+    next = std::min(next.value_or(again), again);
+  }
+  if (!next) return -1;
+  const auto millis = std::chrono::ceil<std::chrono::milliseconds>(*next - Now()).count();
   return static_cast<int>(std::clamp<int64_t>(millis, 0, 60'000));
 }
 

@@ -91,8 +91,9 @@ std::map<std::string, uint64_t> RegionTable::mapped_bytes_by_device() const {
 }
 
 RegionTable::Taken RegionTable::Take(Regions::value_type& entry) {
-  entry.second.state = State::kUnmapping;
-  return {entry.first, entry.second.share_serial, entry.second.mapping};
+  Region& region = entry.second;
+  region.state = State::kUnmapping;
+  return {entry.first, region.device, region.share_serial, region.mapping};
 }
 
 void RegionTable::ForgetIfUnused(Regions::iterator region) {

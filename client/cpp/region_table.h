@@ -41,6 +41,7 @@ class RegionTable {
   // What is to be unmapped, then told under this serial unless that is 0.
   struct Taken {
     uint64_t region_id = 0;
+    std::string device;
     uint64_t share_serial = 0;
     std::shared_ptr<Mapping> mapping;
   };

@@ -35,6 +35,7 @@ namespace tenure {
   ENTRY(cuMemHostAlloc)                   \
   ENTRY(cuMemFreeHost)                    \
   ENTRY(cuMemcpyHtoDAsync)                \
+  ENTRY(cuMemcpyDtoDAsync)                \
   ENTRY(cuMemsetD8Async)                  \
   ENTRY(cuStreamCreate)                   \
   ENTRY(cuStreamDestroy)                  \

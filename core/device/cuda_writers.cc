@@ -12,6 +12,10 @@ constexpr Duration kLookAround = std::chrono::milliseconds(20);
 // Where a read into a buffer begins.
 constexpr Bytes kReadAlignment = Bytes(64);
 
+CUdeviceptr AddressIn(const Segment& segment, Bytes offset) {
+  return segment.device_address().value() + offset.count();
+}
+
 }  // namespace
 
 class CudaWriters::Writer final : public SegmentWriter {
@@ -30,7 +34,7 @@ class CudaWriters::Writer final : public SegmentWriter {
     const Bytes wanted = std::min(target.size(), Bytes(buffer().bytes.size()));
     if (wanted > Bytes(buffer().bytes.size()) - filled_) TENURE_RETURN_IF_ERROR(TakeTurns());
     source_ = buffer().bytes.subspan(filled_.count(), wanted.count());
-    destination_ = segment.device_address().value() + target.begin().count();
+    destination_ = AddressIn(segment, target.begin());
     return source_;
   }
 
@@ -50,6 +54,18 @@ class CudaWriters::Writer final : public SegmentWriter {
   }
 
  private:
+  Status QueueCopy(const Segment& source, Range from, const Segment& target, Bytes to) override {
+    return owner_.gpu_.Call("cuMemcpyDtoDAsync", &CudaDriver::cuMemcpyDtoDAsync,
+                            AddressIn(target, to), AddressIn(source, from.begin()),
+                            size_t{from.size().count()}, lane_.stream);
+  }
+
+  Status QueueFill(const Segment& segment, Range target, std::byte value) override {
+    return owner_.gpu_.Call(
+        "cuMemsetD8Async", &CudaDriver::cuMemsetD8Async, AddressIn(segment, target.begin()),
+        std::to_integer<unsigned char>(value), size_t{target.size().count()}, lane_.stream);
+  }
+
   Lane::Buffer& buffer() { return lane_.buffers[turn_]; }
 
   // Goes on with the other buffer once its bytes have arrived.

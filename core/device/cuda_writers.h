@@ -15,8 +15,9 @@
 
 namespace tenure {
 
-// Brings bytes to one GPU. Each writer has two pinned buffers that take turns, one being filled
-// while the other's bytes travel, and a stream of its own; all are made once, here. Thread-safe.
+// Brings bytes to one GPU, and moves them on it. Each writer has two pinned buffers that take
+// turns, one being filled while the other's bytes travel, and a stream of its own; all are made
+// once, here. Thread-safe.
 class CudaWriters {
  public:
   // For `count` writers at a time, with buffers of `buffer` bytes. `gpu` outlives this, and this

@@ -15,7 +15,9 @@ namespace tenure {
 //
 //   Prepare, fill what it answered, Commit; again and again; Finish.
 //
-// The destructor waits until nothing is on its way any more. Thread-compatible.
+// CopyAcross and Fill may come between: what is committed, copied across and filled happens in this
+// order, and is done once Finish returns. What another writer brings is there once that has
+// finished. The destructor waits until nothing is on its way any more. Thread-compatible.
 class SegmentWriter {
  public:
   virtual ~SegmentWriter() = default;
@@ -28,8 +30,21 @@ class SegmentWriter {
   // What was prepared is filled, all of it.
   virtual Status Commit() = 0;
 
-  // Waits until all that was committed is where it belongs.
+  // Copies `from` of `source` to where `to` begins in `target`: another Segment, or the same one.
+  // REQUIRES: `from` is not empty; it, and as many bytes from `to` on, lie inside their Segments
+  // and do not overlap; both Segments are of the writer's Device.
+  Status CopyAcross(const Segment& source, Range from, const Segment& target, Bytes to);
+
+  // Makes every byte of `target` the same. REQUIRES: as Prepare.
+  Status Fill(const Segment& segment, Range target, std::byte value);
+
+  // Waits until all that was committed, copied across or filled is where it belongs.
   virtual Status Finish() = 0;
+
+ private:
+  // As CopyAcross and Fill, which check what they require.
+  virtual Status QueueCopy(const Segment& source, Range from, const Segment& target, Bytes to) = 0;
+  virtual Status QueueFill(const Segment& segment, Range target, std::byte value) = 0;
 };
 
 // For Segments that the CPU reaches: bytes are put straight where they belong.

@@ -179,6 +179,28 @@ TEST_F(CudaSessionTest, ADriverThatHangsWhileMappingKeepsNobodyElse) {
   EXPECT_TRUE(Eventually([&] { return session_->mapped_region_count() == 2; }));
 }
 
+TEST_F(CudaSessionTest, ADeviceThatHangsKeepsNoOtherDevice) {
+  const std::shared_ptr<CudaDevice> device = Device(kSecondGpu);
+  const CudaSegment segment(device, 2 * kMiB, 'c');
+  peer_->Offer(4, 40, {{[&] { return segment.Export(); }, 2 * kMiB}});
+  const auto other = std::make_shared<HeldLease>(
+      4,
+      LeasedDevice{.name = "gpu:1", .memory_kind = MemoryKind::kCuda, .uuid = UuidOf(kSecondGpu)},
+      40, 2 * kMiB, seconds(2), Now());
+  const std::string hung = machine_.Hang("cuMemMap");
+  EXPECT_EQ(Hold(first_, milliseconds(200)).status().code(), absl::StatusCode::kDeadlineExceeded);
+  const absl::StatusOr<const Mapping*> mapping = Hold(other);
+  ASSERT_TRUE(mapping.ok()) << mapping.status();
+  std::vector<std::byte> byte(1);
+  ASSERT_TRUE((*mapping)->CopyToHost(0, byte).ok());
+  EXPECT_EQ(static_cast<char>(byte[0]), 'c');
+  session_->Drop(*other);
+  peer_->Recall(2);
+  EXPECT_TRUE(HeardEventually("unmapped 2"));
+  machine_.ClearFaults();
+  EXPECT_TRUE(HeardEventually("ack 1 2"));
+}
+
 TEST_F(CudaSessionTest, ADriverThatHangsWhileItStartsKeepsNobodyElse) {
   const std::string hung = machine_.Hang("cuInit");
   EXPECT_EQ(Hold(first_, milliseconds(200)).status().code(), absl::StatusCode::kDeadlineExceeded);
@@ -226,6 +248,24 @@ TEST_F(CudaSessionTest, ACaptureOnlyPutsTheAnswerOff) {
   MapAndDrop();
   machine_.Fail("cuCtxSynchronize", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   peer_->Recall(1);
+  EXPECT_TRUE(HeardEventually("unmapped 1"));
+}
+
+TEST_F(CudaSessionTest, ACaptureKeepsNobodyElseOnItsDevice) {
+  MapAndDrop();
+  machine_.Fail("cuCtxSynchronize", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {.times = 0});
+  RecallUntilCalled("cuCtxSynchronize");
+  const uint64_t tries = machine_.CallsOf("cuCtxSynchronize");
+  peer_->Offer(5, 50, {{[this] { return b_.Export(); }, 2 * kMiB}});
+  const auto other = std::make_shared<HeldLease>(
+      5, LeasedDevice{.name = "gpu:0", .memory_kind = MemoryKind::kCuda, .uuid = UuidOf(kFirstGpu)},
+      50, 2 * kMiB, seconds(2), Now());
+  EXPECT_TRUE(Hold(other).ok());
+  // It is tried again after half a second only.
+  EXPECT_EQ(machine_.CallsOf("cuCtxSynchronize"), tries);
+  session_->Drop(*other);
+  EXPECT_FALSE(Heard("unmapped 1"));
+  machine_.ClearFaults();
   EXPECT_TRUE(HeardEventually("unmapped 1"));
 }
 

@@ -1,12 +1,15 @@
 // What a daemon makes of the GPUs that it finds, or does not find, and of one that it loses.
 
+#include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "tenure/client.h"
 #include "tests/client/eventually.h"
 #include "tests/client/program.h"
@@ -17,8 +20,12 @@
 namespace tenure {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
+constexpr Duration kDrain = std::chrono::seconds(1);
+// What a machine with other work may add.
+constexpr Duration kSlack = std::chrono::seconds(5);
 constexpr int kOutOfMemory = 2;
 constexpr int kStubLibrary = 34;
 constexpr int kEccUncorrectable = 214;
@@ -103,7 +110,8 @@ TEST_F(GpuTest, WithoutADriverTheMachinesOwnMemoryServesAndTheLogSaysWhy) {
 TEST_F(GpuTest, ADaemonThatDemandsAGpuEndsWithTheCauseIfThereIsNone) {
   EmulatedGpu& machine = MakeMachine();
   machine.Fail("cuInit", kStubLibrary);
-  EXPECT_THAT(Refusal(kOneGpu), HasSubstr("is the toolkit's stub"));
+  EXPECT_THAT(Refusal(kOneGpu),
+              AllOf(HasSubstr("is the toolkit's stub"), HasSubstr("tenured --check-device")));
   machine.ClearFaults();
   EXPECT_THAT(Refusal("devices: [{backend: cuda, uuid: GPU-0000}]\n"),
               HasSubstr("there is no GPU GPU-0000 for gpu:0"));
@@ -114,6 +122,17 @@ TEST_F(GpuTest, ADaemonThatDemandsAGpuEndsWithTheCauseIfThereIsNone) {
               HasSubstr("there is no GPU left for gpu:2"));
   machine.Fail("cuDevicePrimaryCtxRetain", kOutOfMemory);
   EXPECT_THAT(Refusal(kOneGpu), HasSubstr("has no memory left: cuDevicePrimaryCtxRetain"));
+}
+
+// Through a server another process's fault would be the daemon's too.
+TEST_F(GpuTest, ADaemonJoinsNoMpsServer) {
+  MakeMachine();
+  temp_.WriteFile("control", "");
+  setenv("CUDA_MPS_PIPE_DIRECTORY", temp_.path().c_str(), 1);
+  Program check({TENURED_PATH, "--check-device"}, temp_ / "check");
+  EXPECT_EQ(check.Wait(), 1);
+  EXPECT_THAT(check.Out(), HasSubstr("bad\tdriver\tno CUDA devices: cuInit: CUDA_ERROR_MPS"));
+  EXPECT_EQ(StartDaemon(kOneGpu).Status()->devices.at(0).name, "gpu:0");
 }
 
 TEST_F(GpuTest, AGpuThatLacksWhatTenureNeedsIsLeftOut) {
@@ -184,6 +203,31 @@ TEST_F(GpuTest, ADriverThatHangsLosesItsGpuAndDelaysNeitherOthersNorTheEnd) {
   EXPECT_EQ(elsewhere->lease->device(), "gpu:1");
   kill(daemon_->pid(), SIGTERM);
   EXPECT_EQ(daemon_->Wait(), 0) << daemon_->Err();
+}
+
+// While it loads, while it looks, and with the last call of all.
+TEST_F(GpuTest, ADriverThatHangsUnnoticedDelaysTheEndByItsTimeoutAtMost) {
+  EmulatedGpu& machine = MakeMachine();
+  const std::string path = WriteModel("a");
+  for (const char* entry : {"cuMemCreate", "cuMemGetInfo", "cuDevicePrimaryCtxRelease"}) {
+    const Client client = StartDaemon("driver_timeout: 2s\n");
+    const uint64_t before = machine.CallsOf(entry);
+    const std::string hanging = machine.Hang(entry);
+    if (entry == std::string_view("cuMemCreate")) {
+      const auto loaded =
+          client.Load({.name = "a", .path = path}, {.timeout = std::chrono::milliseconds(200)});
+      EXPECT_FALSE(loaded.ok());
+    }
+    if (entry != std::string_view("cuDevicePrimaryCtxRelease")) {
+      ASSERT_TRUE(Eventually([&] { return machine.CallsOf(entry) > before; }));
+    }
+    const SteadyClock clock;
+    const Instant told = clock.Now();
+    kill(daemon_->pid(), SIGTERM);
+    EXPECT_EQ(daemon_->Wait(), 0) << entry << ": " << daemon_->Err();
+    EXPECT_LT(clock.Now() - told, kDrain + std::chrono::seconds(2) + kSlack) << entry;
+    machine.ClearFaults();
+  }
 }
 
 }  // namespace

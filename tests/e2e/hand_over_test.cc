@@ -1,18 +1,24 @@
 // A model's memory goes to its successor: in place, without a copy, or segment by segment.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <gtest/gtest.h>
+#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "tenure/client.h"
+#include "tests/client/eventually.h"
 #include "tests/e2e/models.h"
 #include "tests/e2e/tenured.h"
+#include "tests/e2e/traces.h"
+#include "tests/support/test_backend.h"
 
 namespace tenure {
 namespace {
@@ -22,6 +28,12 @@ using client::Reuse;
 
 constexpr uint64_t kGranule = uint64_t{2} << 20;
 constexpr uint64_t kSegment = uint64_t{8} << 20;
+#ifdef TENURE_SANITIZED
+constexpr int kHandOvers = 100;
+#else
+constexpr int kHandOvers = 1000;
+#endif
+constexpr int kWarmUp = 20;
 
 ModelParameters Narrow() { return {.architecture = Architecture::kMoe, .target = MiB(39)}; }
 ModelParameters Wider() {
@@ -35,6 +47,24 @@ std::string Text(const BackendCounters& counters) {
   return std::to_string(counters.segments_created) + " created, " +
          std::to_string(counters.segments_destroyed) + " destroyed, " +
          std::to_string(counters.exports) + " exported";
+}
+
+// How often the driver was asked, by daemon and clients, for what a hand-over does without.
+std::map<std::string, uint64_t> MemoryCalls() {
+  std::map<std::string, uint64_t> calls;
+  for (const char* entry :
+       {"cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemRelease",
+        "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemAddressReserve",
+        "cuMemAddressFree"}) {
+    calls[entry] = DriverCallsOf(entry);
+  }
+  return calls;
+}
+
+// Whether the process has that many descriptors open, but for one that it just uses.
+testing::AssertionResult SettlesAt(pid_t pid, size_t fds) {
+  if (Eventually([&] { return FdsOf(pid) == fds; })) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << FdsOf(pid) << " fds instead of " << fds;
 }
 
 // The sizes of a region's segments: standard ones, and powers of two of the granule for the rest.
@@ -94,6 +124,44 @@ TEST_F(HandOverTest, ASuccessorOfTheSameArchitectureTakesTheMemoryInPlace) {
   EXPECT_EQ(again->generation(), generation + 1);
   EXPECT_EQ(Difference(*again, b), "");
   EXPECT_EQ(Text(Backend()), before);
+}
+
+// Field case 17.
+TEST_F(HandOverTest, AThousandHandOversTakeNoFdAndLeaveTheDriverAlone) {
+  const ModelParameters small = {.target = MiB(1)};
+  const std::vector<ModelFile> files = {WriteModel(daemon_, "even", small, 1),
+                                        WriteModel(daemon_, "odd", small, 2)};
+  const std::vector<std::string> names = {"even", "odd"};
+  const Client other = daemon_.Connect("other");
+  std::string backend;
+  std::map<std::string, uint64_t> calls;
+  size_t daemons_fds = SIZE_MAX;
+  size_t own_fds = SIZE_MAX;
+  for (int i = 0; i < kWarmUp + kHandOvers; ++i) {
+    const auto turn = static_cast<size_t>(i % 2);
+    client::LoadResult loaded = Load(names[turn], files[turn]);
+    ASSERT_TRUE(i == 0 || loaded.reuse == Reuse::kAdopted) << i;
+    auto others = other.Acquire({.name = names[turn]});
+    ASSERT_TRUE(others.ok()) << others.status();
+    if (i % 100 < 2) {
+      ASSERT_EQ(Difference(*others, files[turn]), "") << i;
+    }
+    if (i < kWarmUp) {
+      backend = Text(Backend());
+      calls = MemoryCalls();
+      // The first ones still come before connections and threads are made.
+      daemons_fds = i < kWarmUp / 2 ? SIZE_MAX : std::min(daemons_fds, FdsOf(daemon_.pid()));
+      own_fds = i < kWarmUp / 2 ? SIZE_MAX : std::min(own_fds, FdsOf(getpid()));
+    } else {
+      ASSERT_TRUE(SettlesAt(daemon_.pid(), daemons_fds)) << i;
+      ASSERT_TRUE(SettlesAt(getpid(), own_fds)) << i;
+    }
+    ASSERT_TRUE(loaded.lease->Release().ok());
+    ASSERT_TRUE(others->Release().ok());
+    ASSERT_TRUE(client_.Unload(names[turn]).ok());
+  }
+  EXPECT_EQ(Text(Backend()), backend);
+  EXPECT_EQ(MemoryCalls(), calls);
 }
 
 TEST_F(HandOverTest, AModelThatComesBackIsRevivedWithoutCopyingAByte) {

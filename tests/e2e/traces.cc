@@ -28,17 +28,23 @@ size_t LinesOf(const std::string& path) {
   return lines;
 }
 
+std::string ProcOf(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
 }  // namespace
 
+size_t FdsOf(pid_t pid) {
+  const std::filesystem::directory_iterator fds(ProcOf(pid) + "/fd");
+  return static_cast<size_t>(std::distance(begin(fds), end(fds)));
+}
+
 Traces Traces::Of(const Tenured& daemon) {
-  const std::string proc = "/proc/" + std::to_string(daemon.pid());
+  const std::string proc = ProcOf(daemon.pid());
   const Scrape scrape = Scrape::Of(daemon.metrics_address());
   Traces traces;
   traces.reserved = scrape.Value("tenure_arena_reserved_bytes");
   traces.allocated = scrape.Value("tenure_arena_allocated_bytes");
   traces.series = scrape.series_count();
-  const std::filesystem::directory_iterator fds(proc + "/fd");
-  traces.fds = static_cast<size_t>(std::distance(begin(fds), end(fds)));
+  traces.fds = FdsOf(daemon.pid());
   traces.threads = StatusOf(proc, "Threads");
   traces.maps = LinesOf(proc + "/maps");
   traces.private_kib = StatusOf(proc, "RssAnon");

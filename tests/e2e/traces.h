@@ -2,11 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <sys/types.h>
 #include <vector>
 
 #include "tests/e2e/tenured.h"
 
 namespace tenure {
+
+// How many file descriptors a process has open. Throws std::filesystem::filesystem_error if it does
+// not run.
+size_t FdsOf(pid_t pid);
 
 // What a daemon holds at one moment. Plain values.
 struct Traces {

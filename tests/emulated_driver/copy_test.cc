@@ -50,6 +50,14 @@ TEST_F(CopyTest, RefusesDeviceAddressesThatAreNotMapped) {
   EXPECT_EQ(ByteAt(pieces.at()), 7);
 }
 
+TEST_F(CopyTest, RefusesToCopyBytesToWhereSomeOfThemLie) {
+  const MappedPieces pieces(1);
+  EXPECT_EQ(cuMemcpyDtoD(pieces.at() + 99, pieces.at(), 100), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpyDtoD(pieces.at(), pieces.at() + 99, 100), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuMemcpyDtoD(pieces.at() + 100, pieces.at(), 100), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemcpyDtoD(pieces.at(), pieces.at() + 100, 100), CUDA_SUCCESS);
+}
+
 TEST_F(CopyTest, RefusesDeviceAddressesWhereHostMemoryBelongs) {
   const MappedPieces pieces(1);
   EXPECT_EQ(cuMemcpyHtoD(pieces.at(), reinterpret_cast<const void*>(pieces.at()), 1),
@@ -196,6 +204,24 @@ TEST_F(StickyTest, AStreamEndsTheContextIfTheMemoryIsUnmappedBeforeItComesToIt) 
   machine_.HoldStreams();
   ASSERT_EQ(peer_.Do("set_async " + at + " 1 1").result, CUDA_SUCCESS);
   ASSERT_EQ(peer_.Do("unmap " + at + " 2097152").result, CUDA_SUCCESS);
+  machine_.ReleaseStreams();
+  EXPECT_EQ(peer_.Do("sync").result, CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(StickyTest, AStreamEndsTheContextIfItMayNotReadWhatItCopiesAcross) {
+  const std::string from = Map(CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  const std::string to = Map(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  EXPECT_EQ(peer_.Do("copy_async " + to + " " + from + " 4096").result, CUDA_SUCCESS);
+  EXPECT_EQ(peer_.Do("sync").result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  ExpectEveryCallInTheContextToFail();
+}
+
+TEST_F(StickyTest, AStreamEndsTheContextIfWhatItCopiesAcrossIsUnmappedBefore) {
+  const std::string from = Map(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  const std::string to = Map(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  machine_.HoldStreams();
+  ASSERT_EQ(peer_.Do("copy_async " + to + " " + from + " 4096").result, CUDA_SUCCESS);
+  ASSERT_EQ(peer_.Do("unmap " + from + " 2097152").result, CUDA_SUCCESS);
   machine_.ReleaseStreams();
   EXPECT_EQ(peer_.Do("sync").result, CUDA_ERROR_ILLEGAL_ADDRESS);
 }

@@ -58,6 +58,16 @@ TEST(InitTest, IsNotReadyWithAConfigurationThatIsNotUnderstood) {
   EXPECT_EQ(peer.Do("init").result, CUDA_ERROR_SYSTEM_NOT_READY);
 }
 
+TEST(InitTest, JoinsAnMpsServerThatItIsLedToAndGetsNoAnswer) {
+  TempDir temp;
+  const EmulatedGpu machine(temp / "machine");
+  Peer without(machine, {"CUDA_MPS_PIPE_DIRECTORY=" + temp.path()});
+  EXPECT_EQ(without.Do("init").result, CUDA_SUCCESS);
+  temp.WriteFile("control", "");
+  Peer with(machine, {"CUDA_MPS_PIPE_DIRECTORY=" + temp.path()});
+  EXPECT_EQ(with.Do("init").result, CUDA_ERROR_MPS_CONNECTION_FAILED);
+}
+
 TEST(InitTest, OffersOneGpuOf4GiBToAFolderWithoutAConfiguration) {
   TempDir temp;
   const EmulatedGpu machine(temp / "machine");

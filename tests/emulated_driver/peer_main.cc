@@ -16,6 +16,7 @@
 //   info                          cuMemGetInfo: free and total
 //   set AT SIZE BYTE              cuMemsetD8
 //   set_async AT SIZE BYTE        cuMemsetD8Async in a stream of its own
+//   copy_async TO FROM SIZE       cuMemcpyDtoDAsync likewise
 //   get AT                        cuMemcpyDtoH of a byte: the byte
 //   keep                          keeps the fd that came along
 //   sync                          cuCtxSynchronize
@@ -137,6 +138,13 @@ Answer SetAsync(uint64_t at, uint64_t size, uint64_t byte) {
   return {cuMemsetD8Async(at, static_cast<unsigned char>(byte), size, stream)};
 }
 
+Answer CopyAsync(uint64_t to, uint64_t from, uint64_t size) {
+  CUstream stream = nullptr;
+  const CUresult created = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+  if (created != CUDA_SUCCESS) return {created};
+  return {cuMemcpyDtoDAsync(to, from, size, stream)};
+}
+
 Answer Alloc(uint64_t size) {
   CUdeviceptr at = 0;
   const CUresult result = cuMemAlloc(&at, size);
@@ -218,6 +226,7 @@ int Serve(int socket) {
       {"set",
        [&] { return Answer{cuMemsetD8(w.at(0), static_cast<unsigned char>(w.at(2)), w.at(1))}; }},
       {"set_async", [&] { return SetAsync(w.at(0), w.at(1), w.at(2)); }},
+      {"copy_async", [&] { return CopyAsync(w.at(0), w.at(1), w.at(2)); }},
       {"get", [&] { return Get(w.at(0)); }},
       {"keep",
        [&] {

@@ -6,6 +6,7 @@
 namespace tenure {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 const Status kNoDriver = Error(Reason::kBackend, "no CUDA devices: there is no driver");
@@ -101,8 +102,12 @@ TEST(PlanDevicesTest, AGpuThatIsNotThereOrTakenTwiceIsRefusedByName) {
               HasSubstr("no GPU left for gpu:3"));
 }
 
-TEST(PlanDevicesTest, AGpuThatIsDemandedWithoutADriverSaysWhyThereIsNone) {
-  EXPECT_EQ(Plan({Gpu("gpu:0")}, HostOnly(GiB(4))).status(), kNoDriver);
+TEST(PlanDevicesTest, AGpuThatIsDemandedInVainIsRefusedWithTheCauseAndTheWayToLearnMore) {
+  const Status refused = Plan({Gpu("gpu:0")}, HostOnly(GiB(4))).status();
+  EXPECT_TRUE(HasReason(refused, Reason::kBackend)) << refused;
+  EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr(std::string(kNoDriver.message())),
+                                                    HasSubstr("tenured --check-device")));
+  EXPECT_THAT(Refusal({Gpu("gpu:0", "GPU-dddd")}, WithGpus()), HasSubstr("tenured --check-device"));
 }
 
 TEST(PlanDevicesTest, AnArenaLargerThanTheGpuIsRefused) {

@@ -217,7 +217,7 @@ TEST_F(HandleConnectionTest, WhatWasExportedForALeaseThatHasExpiredIsNotSent) {
 
 TEST_F(HandleConnectionTest, WhatWasExportedUnderAShareThatHasEndedIsNotSent) {
   const KeptExports::Kept kept = FetchAndAwait();
-  SayUnmapped(kept.batch->share.serial.value());
+  SayUnmapped(std::get<ShareExport>(*kept.batch).share.serial.value());
   EXPECT_EQ(Shares(), 0);
   Deliver(kept);
   EXPECT_EQ(Hear().share_refused().reason(), "CANCELLED");

@@ -26,9 +26,11 @@ namespace tenure {
 //
 // The driver refuses what NVIDIA's refuses, and where the documentation leaves it open it refuses
 // more: only whole mappings are unmapped or given access, work that comes to memory which was
-// unmapped meanwhile ends the context, and so does a copy without access. Not there: kernels,
-// graphs and captures, the per-thread default stream, memory of the host's in cuMemCreate, other
-// contexts than the primary ones. Every GPU reaches every other one's memory.
+// unmapped meanwhile ends the context, and so does a copy without access; device memory is not
+// copied to where some of it lies. A process whose CUDA_MPS_PIPE_DIRECTORY holds a `control` joins
+// that MPS server, which does not answer. Not there: kernels, graphs and captures, the per-thread
+// default stream, memory of the host's in cuMemCreate, other contexts than the primary ones. Every
+// GPU reaches every other one's memory.
 //
 // Whatever is set here works at once, in processes that run already too. Entry points are named
 // without version: "cuMemAlloc". Throws std::runtime_error if the folder cannot be used. Removes

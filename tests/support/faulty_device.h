@@ -72,6 +72,15 @@ class FaultyDevice final : public Device {
     }
 
    private:
+    Status QueueCopy(const Segment& source, Range from, const Segment& target, Bytes to) override {
+      if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: copy");
+      return writer_->CopyAcross(source, from, target, to);
+    }
+    Status QueueFill(const Segment& segment, Range target, std::byte value) override {
+      if (steps_.Fails()) return Error(Reason::kBackend, "the backend was told to fail: fill");
+      return writer_->Fill(segment, target, value);
+    }
+
     const std::unique_ptr<SegmentWriter> writer_;
     FaultySteps& steps_;
   };

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <stdexcept>
-#include <string_view>
 
 #ifdef TENURE_EMULATED_GPU_TESTS
 #include "tests/support/emulated_gpu.h"
@@ -13,7 +12,7 @@ namespace tenure {
 namespace {
 
 #ifdef TENURE_EMULATED_GPU_TESTS
-void MakeMachine() {
+const EmulatedGpu& Machine() {
   // The GPU's memory is memory.
   static const TempDir directory("/dev/shm");
   static const EmulatedGpu machine = [] {
@@ -22,10 +21,13 @@ void MakeMachine() {
     config.context_cost = MiB(2);
     return EmulatedGpu(directory.MakeDir("gpu"), config);
   }();
-  setenv("TENURE_EMULATED_GPU", machine.folder().c_str(), 1);
+  return machine;
 }
+void UseMachine() { setenv("TENURE_EMULATED_GPU", Machine().folder().c_str(), 1); }
+uint64_t CallsOf(std::string_view entry) { return Machine().CallsOf(entry); }
 #else
-void MakeMachine() { throw std::runtime_error("built without NVIDIA's cuda.h"); }
+void UseMachine() { throw std::runtime_error("built without NVIDIA's cuda.h"); }
+uint64_t CallsOf(std::string_view) { return 0; }
 #endif
 
 }  // namespace
@@ -38,9 +40,11 @@ bool TestsOnCuda() {
 std::string TestDeviceName() { return TestsOnCuda() ? "gpu:0" : "host:0"; }
 
 std::string TestDeviceEntry(const std::string& capacity) {
-  if (TestsOnCuda()) MakeMachine();
+  if (TestsOnCuda()) UseMachine();
   return "{name: \"" + TestDeviceName() + "\", backend: " + (TestsOnCuda() ? "cuda" : "host") +
          ", total: " + capacity + ", weights: 100%}";
 }
+
+uint64_t DriverCallsOf(std::string_view entry) { return TestsOnCuda() ? CallsOf(entry) : 0; }
 
 }  // namespace tenure

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tenure {
 
@@ -14,5 +16,9 @@ std::string TestDeviceName();
 
 // That device in a daemon's configuration, all of `capacity` for weights.
 std::string TestDeviceEntry(const std::string& capacity);
+
+// Calls so far of an entry point of the emulated driver, "cuMemMap", by all processes; none where
+// the machine's own memory serves.
+uint64_t DriverCallsOf(std::string_view entry);
 
 }  // namespace tenure

@@ -1,6 +1,7 @@
 #include "core/device/cuda_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -157,6 +158,72 @@ TEST_F(CudaDeviceTest, ACopyThatFailsIsTold) {
     machine_->ClearFaults();
     EXPECT_TRUE(Write(*device, *segment, MiB(16)).ok()) << entry;
   }
+}
+
+// field case 6
+TEST_F(CudaDeviceTest, ACopyAcrossOrAFillThatFailsAtAnyStepIsToldAndARetrySucceeds) {
+  const auto device = Make();
+  const StatusOr<Segment> from = device->CreateSegment(SegmentUse::kWeights, MiB(4));
+  const StatusOr<Segment> to = device->CreateSegment(SegmentUse::kWeights, MiB(4));
+  ASSERT_TRUE(from.ok() && to.ok());
+  const auto move = [&]() -> Status {
+    TENURE_ASSIGN_OR_RETURN(const auto writer, device->OpenWriter());
+    for (uint64_t i = 0; i < 3; ++i) {
+      const Range part(MiB(i), MiB(i + 1));
+      TENURE_RETURN_IF_ERROR(writer->Fill(*from, part, std::byte(i + 1)));
+      TENURE_RETURN_IF_ERROR(writer->CopyAcross(*from, part, *to, MiB(i + 1)));
+    }
+    return writer->Finish();
+  };
+  for (const char* entry : {"cuMemcpyDtoDAsync", "cuMemsetD8Async"}) {
+    const uint64_t copies = Calls(entry);
+    ASSERT_TRUE(move().ok());
+    const uint64_t steps = Calls(entry) - copies;
+    ASSERT_GT(steps, 0U) << entry << " was never called";
+    for (uint64_t step = 1; step <= steps; ++step) {
+      EmulatedGpu::Calls call;
+      call.first = step;
+      machine_->Fail(entry, CUDA_ERROR_INVALID_VALUE, call);
+      const Status moved = move();
+      machine_->ClearFaults();
+      EXPECT_TRUE(HasReason(moved, Reason::kDriver))
+          << entry << " at step " << step << ": " << moved;
+      EXPECT_TRUE(move().ok()) << entry << " at step " << step;
+    }
+  }
+  const StatusOr<UniqueFd> fd = to->Export();
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  EXPECT_EQ(ReadThroughImport(fd->get(), MiB(4)).back(), std::byte{3});
+}
+
+TEST_F(CudaDeviceTest, ACopyAcrossDoesNotPassThroughTheHostAndIsDoneOnceAFinishReturns) {
+  const auto device = Make();
+  const StatusOr<Segment> from = device->CreateSegment(SegmentUse::kWeights, MiB(2));
+  const StatusOr<Segment> to = device->CreateSegment(SegmentUse::kWeights, MiB(2));
+  ASSERT_TRUE(from.ok() && to.ok());
+  const uint64_t through_host = Calls("cuMemcpyHtoDAsync") + Calls("cuMemcpyDtoHAsync");
+  const uint64_t across = Calls("cuMemcpyDtoDAsync");
+  const uint64_t waits = Calls("cuEventSynchronize");
+  std::atomic<bool> finished = false;
+  machine_->HoldStreams();
+  std::thread copying([&] {
+    const Range whole(Bytes(0), MiB(2));
+    const auto writer = device->OpenWriter();
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_TRUE((*writer)->Fill(*from, whole, std::byte{9}).ok());
+    EXPECT_TRUE((*writer)->CopyAcross(*from, whole, *to, Bytes(0)).ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+    finished = true;
+  });
+  while (Calls("cuEventSynchronize") == waits) std::this_thread::yield();
+  EXPECT_FALSE(finished);
+  machine_->ReleaseStreams();
+  copying.join();
+  EXPECT_EQ(Calls("cuMemcpyDtoDAsync") - across, 1U);
+  EXPECT_EQ(Calls("cuMemcpyHtoDAsync") + Calls("cuMemcpyDtoHAsync"), through_host);
+  const StatusOr<UniqueFd> fd = to->Export();
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  EXPECT_EQ(ReadThroughImport(fd->get(), MiB(2)).back(), std::byte{9});
 }
 
 // Nobody could tell what still arrives in memory that is given to somebody else.

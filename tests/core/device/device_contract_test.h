@@ -47,14 +47,18 @@ class DeviceContractTest : public testing::TestWithParam<DeviceBackend> {
   void FillRange(const Segment& segment, Range range, std::byte value) {
     const auto writer = device_->OpenWriter();
     ASSERT_TRUE(writer.ok()) << writer.status();
+    Put(**writer, segment, range, value);
+    ASSERT_TRUE((*writer)->Finish().ok());
+  }
+  // Commits `value` for every byte of the range.
+  static void Put(SegmentWriter& writer, const Segment& segment, Range range, std::byte value) {
     while (!range.empty()) {
-      const auto into = (*writer)->Prepare(segment, range);
+      const auto into = writer.Prepare(segment, range);
       ASSERT_TRUE(into.ok()) << into.status();
       std::ranges::fill(*into, value);
-      ASSERT_TRUE((*writer)->Commit().ok());
+      ASSERT_TRUE(writer.Commit().ok());
       range = Range(range.begin() + Bytes(into->size()), range.end());
     }
-    ASSERT_TRUE((*writer)->Finish().ok());
   }
   // What is in it, as somebody else sees it.
   std::vector<std::byte> ContentOf(const Segment& segment) const {

@@ -116,6 +116,25 @@ Table StreamRows() {
                               scene.cuda.StreamDestroy(stream), scene.cuda.CtxSynchronize(),
                               ByteAt(scene, granule.at() + granule.size() - 1, 5)});
        }},
+      {"A stream copies across and fills in the order of the calls",
+       {CUDA_SUCCESS},
+       [](Scene& scene) -> int {
+         const Granule from(scene);
+         const Granule to(scene);
+         const OwnStream stream(scene);
+         const size_t half = from.size() / 2;
+         return FirstFailure(
+             {from.ready(), to.ready(), stream.created(),
+              scene.cuda.MemsetD8Async(from.at(), 3, from.size(), stream.get()),
+              scene.cuda.MemcpyDtoDAsync(to.at(), from.at() + half, half, stream.get()),
+              scene.cuda.MemsetD8Async(from.at() + half, 4, half, stream.get()),
+              scene.cuda.MemcpyDtoDAsync(to.at() + half + 1, from.at() + half, half - 1,
+                                         stream.get()),
+              scene.cuda.MemsetD8Async(to.at() + half, 5, 1, stream.get()),
+              scene.cuda.StreamSynchronize(stream.get()), ByteAt(scene, to.at() + half - 1, 3),
+              ByteAt(scene, to.at() + half, 5), ByteAt(scene, to.at() + half + 1, 4),
+              ByteAt(scene, to.at() + to.size() - 1, 4), ByteAt(scene, from.at(), 3)});
+       }},
       {"A stream waits for an event of another",
        {CUDA_SUCCESS},
        [](Scene& scene) -> int {

@@ -18,6 +18,12 @@ namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
 
+// Whether the process is led to an MPS server. None is ever there to answer.
+bool FindsMpsServer() {
+  const char* const pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
+  return pipes != nullptr && access((std::string(pipes) + "/control").c_str(), F_OK) == 0;
+}
+
 std::atomic<Driver*> g_driver = nullptr;
 std::mutex g_making;
 
@@ -121,6 +127,7 @@ CUresult Driver::Initialize(unsigned flags) {
   if (!machine_) return CUDA_ERROR_SYSTEM_NOT_READY;
   const std::lock_guard lock(g_making);
   if (initialized_) return CUDA_SUCCESS;
+  if (FindsMpsServer()) return CUDA_ERROR_MPS_CONNECTION_FAILED;
   CUdevice ordinal = 0;
   for (const size_t position : VisibleGpus(*machine_, getenv("CUDA_VISIBLE_DEVICES"))) {
     gpus_.push_back(std::make_unique<PrimaryCtx>(*folder_, *machine_, position, ordinal++));

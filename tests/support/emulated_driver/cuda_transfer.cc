@@ -24,7 +24,14 @@ CUresult Check(const Driver& driver, const Place& place, size_t size) {
   return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+bool Overlap(const Transfer& transfer) {
+  const auto& [to, from, size] = transfer;
+  return to.kind == Place::Kind::kDevice && from.kind == Place::Kind::kDevice &&
+         (to.at < from.at ? from.at - to.at : to.at - from.at) < size;
+}
+
 CUresult Check(const Driver& driver, const Transfer& transfer) {
+  if (Overlap(transfer)) return CUDA_ERROR_INVALID_VALUE;
   const CUresult to = Check(driver, transfer.to, transfer.size);
   return to != CUDA_SUCCESS ? to : Check(driver, transfer.from, transfer.size);
 }

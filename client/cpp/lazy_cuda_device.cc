@@ -1,0 +1,18 @@
+#include "client/cpp/lazy_cuda_device.h"
+
+#include "client/cpp/cuda_device.h"
+#include "client/cpp/cuda_driver.h"
+#include "client/cpp/cuda_mapping.h"
+#include "client/cpp/error.h"
+
+namespace tenure::client {
+
+absl::StatusOr<std::shared_ptr<Mapping>> LazyCudaDevice::Reserve(uint64_t size_bytes) {
+  if (device_ == nullptr) {
+    TENURE_CLIENT_ASSIGN_OR_RETURN(auto driver, CudaDriver::Open());
+    TENURE_CLIENT_ASSIGN_OR_RETURN(device_, CudaDevice::Open(std::move(driver), uuid_));
+  }
+  return CudaMapping::Reserve(device_, size_bytes);
+}
+
+}  // namespace tenure::client
