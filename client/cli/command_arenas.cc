@@ -29,7 +29,7 @@ void PrintLedger(const client::ArenaLedger& ledger) {
     uint64_t bytes;
     const char* meaning;
   };
-  const std::array<Row, 17> rows = {{
+  const std::array<Row, 18> rows = {{
       {"capacity", ledger.capacity, "what the arena may hold: the sum of the next eight"},
       {"leased", ledger.leased, "regions with a live lease"},
       {"loading", ledger.loading, "regions being filled"},
@@ -38,8 +38,9 @@ void PrintLedger(const client::ArenaLedger& ledger) {
       {"quarantined", ledger.quarantined, "readable by a session that did not answer for it"},
       {"padding", ledger.padding, "what alignment and granule cost"},
       {"stranded", ledger.stranded, "given up, still pinned by somebody"},
-      {"free", ledger.free, "cached + unbacked"},
+      {"free", ledger.free, "cached + pooled + unbacked"},
       {"cached", ledger.cached, "held from the backend, nobody's"},
+      {"pooled", ledger.pooled, "in a session's pool, in no buffer"},
       {"unbacked", ledger.unbacked, "not asked for yet"},
       {"reserved", ledger.reserved, "held from the backend in all"},
       {"allocated", ledger.allocated, "leased + loading + idle + quarantined + padding"},

@@ -29,6 +29,7 @@ Json ToJson(const client::ArenaLedger& ledger) {
           {"quarantined", ledger.quarantined},
           {"padding", ledger.padding},
           {"cached", ledger.cached},
+          {"pooled", ledger.pooled},
           {"unbacked", ledger.unbacked},
           {"stranded", ledger.stranded},
           {"lost", ledger.lost},

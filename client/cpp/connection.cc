@@ -62,7 +62,17 @@ Connection::Connection(const ConnectOptions& options, const std::string& directo
       timeout_(options.timeout),
       session_(std::move(session)),
       rpc_(directory, session_->boot_id(), session_->token()),
-      releases_(rpc_, *session_) {}
+      releases_(rpc_, *session_) {
+  session_->SetGiveBack([this](uint64_t pool_id, const std::vector<uint64_t>& offsets) {
+    v1::ShrinkPoolRequest shrink;
+    shrink.set_pool_id(pool_id);
+    for (const uint64_t offset : offsets) shrink.add_offsets(offset);
+    releases_.Add(std::move(shrink));
+  });
+}
+
+// The session's thread must not use the queue once that is gone.
+Connection::~Connection() { session_->SetGiveBack(nullptr); }
 
 absl::Status Connection::Usable() const {
   if (forked()) {
@@ -240,6 +250,36 @@ absl::StatusOr<std::vector<TensorPlace>> Connection::ListTensors(
     request.set_page_token(response.next_page_token());
   } while (!request.page_token().empty());
   return places;
+}
+
+absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolRequest& request,
+                                                           Deadline deadline,
+                                                           const std::stop_token& cancel) {
+  TENURE_CLIENT_RETURN_IF_ERROR(Usable());
+  v1::GrowPoolRequest message = request;
+  message.set_request_id(NextRequestId());
+  v1::GrowPoolResponse response;
+  const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::GrowPool, message,
+                                        &response, deadline, cancel);
+  if (!status.ok()) {
+    if (EndedWithoutReply(status)) {
+      v1::ReleaseBuffersRequest release;
+      release.set_request_id(message.request_id());
+      releases_.Add(std::move(release));
+    }
+    return Explain(status);
+  }
+  GrownPool grown{
+      .pool = {}, .mapping = {}, .offset = response.offset(), .bytes = response.bytes()};
+  TENURE_CLIENT_ASSIGN_OR_RETURN(grown.pool, ToValue(response.pool()));
+  std::vector<uint64_t> offsets;
+  for (uint64_t offset = grown.offset; offset < grown.offset + grown.bytes;
+       offset += grown.pool.segment_bytes) {
+    offsets.push_back(offset);
+  }
+  TENURE_CLIENT_ASSIGN_OR_RETURN(grown.mapping,
+                                 session_->MapSegments(grown.pool, std::move(offsets), deadline));
+  return grown;
 }
 
 absl::Status Connection::Release(const HeldLease& lease) {

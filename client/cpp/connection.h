@@ -28,6 +28,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // In a forked child the last owner leaves it as it is, but for closing the connection: neither
   // its thread nor gRPC's exist there.
+  ~Connection();
+
   static absl::StatusOr<std::shared_ptr<Connection>> Open(const ConnectOptions& options,
                                                           std::shared_ptr<Survivors> survivors,
                                                           Deadline deadline);
@@ -65,6 +67,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                                        const std::string& device, Deadline deadline,
                                                        const std::stop_token& cancel,
                                                        std::string* architecture_key = nullptr);
+
+  // Whole segments of the session's pool on a device, mapped.
+  struct GrownPool {
+    PoolSpec pool;
+    std::shared_ptr<PoolMapping> mapping;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+  };
+  absl::StatusOr<GrownPool> GrowPool(const v1::GrowPoolRequest& request, Deadline deadline,
+                                     const std::stop_token& cancel);
 
   // The object of a lease is done reading. Tells the daemon, now or later.
   absl::Status Release(const HeldLease& lease);

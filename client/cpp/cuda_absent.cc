@@ -4,11 +4,20 @@
 #include "client/cpp/lazy_cuda_device.h"
 
 namespace tenure::client {
+namespace {
 
-absl::StatusOr<std::shared_ptr<Mapping>> LazyCudaDevice::Reserve(uint64_t) {
+absl::Status Absent(const std::string& uuid) {
   return MakeError(absl::StatusCode::kFailedPrecondition, kCudaUnavailable,
-                   "the memory is on the CUDA device " + uuid_ +
+                   "the memory is on the CUDA device " + uuid +
                        ", and this library was built without NVIDIA's cuda.h");
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Mapping>> LazyCudaDevice::Reserve(uint64_t) { return Absent(uuid_); }
+
+absl::StatusOr<std::shared_ptr<PoolMapping>> LazyCudaDevice::ReservePool(uint64_t) {
+  return Absent(uuid_);
 }
 
 }  // namespace tenure::client

@@ -105,6 +105,33 @@ absl::Status CudaDevice::ReadGranule() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<CUmemGenericAllocationHandle> CudaDevice::Import(UniqueFd fd) const {
+  CUmemGenericAllocationHandle handle = 0;
+  TENURE_CLIENT_RETURN_IF_ERROR(driver_->Check(
+      driver_->cuMemImportFromShareableHandle(&handle, std::bit_cast<void*>(intptr_t{fd.get()}),
+                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+      "importing a segment of a CUDA device"));
+  return handle;
+}
+
+absl::Status CudaDevice::Allow(CUdeviceptr at, uint64_t bytes, CUmemAccess_flags access) const {
+  CUmemAccessDesc allowed{};
+  allowed.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  allowed.location.id = ordinal_;
+  allowed.flags = access;
+  return driver_->Check(driver_->cuMemSetAccess(at, bytes, &allowed, 1),
+                        "making memory of a CUDA device accessible");
+}
+
+absl::Status CudaDevice::Synchronize() const {
+  const CUresult result = driver_->cuCtxSynchronize();
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
+      result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+    return absl::UnavailableError("a stream of the CUDA device is being captured");
+  }
+  return driver_->Check(result, "waiting for the work on a CUDA device");
+}
+
 absl::Status CudaDevice::MakeStream() {
   const CudaScope scope(*this);
   TENURE_CLIENT_RETURN_IF_ERROR(scope.status());

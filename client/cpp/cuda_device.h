@@ -9,6 +9,7 @@
 #include <string>
 
 #include "client/cpp/cuda_driver.h"
+#include "client/cpp/unique_fd.h"
 
 namespace tenure::client {
 
@@ -31,6 +32,15 @@ class CudaDevice {
   CUstream stream() const { return stream_; }
   // What segments, and the addresses that they are mapped at, are multiples of: at least 2 MiB.
   uint64_t granule_bytes() const { return granule_bytes_; }
+
+  // REQUIRE: a CudaScope of this thread.
+  //
+  // What came as an fd, which is closed; to be released once it is mapped.
+  absl::StatusOr<CUmemGenericAllocationHandle> Import(UniqueFd fd) const;
+  // Makes what is mapped accessible from this device.
+  absl::Status Allow(CUdeviceptr at, uint64_t bytes, CUmemAccess_flags access) const;
+  // Waits for all work in the context. UNAVAILABLE while a stream capture forbids that.
+  absl::Status Synchronize() const;
 
   // The driver does not do any more what it is told here: it is not called in the destructor, and
   // the context stays retained.

@@ -41,19 +41,16 @@ absl::Status CudaMapping::Append(UniqueFd fd, uint64_t segment_bytes) {
   const CudaScope scope(*device_);
   TENURE_CLIENT_RETURN_IF_ERROR(scope.status());
   const CudaDriver& driver = device_->driver();
-  CUmemGenericAllocationHandle handle = 0;
-  TENURE_CLIENT_RETURN_IF_ERROR(driver.Check(
-      driver.cuMemImportFromShareableHandle(&handle, std::bit_cast<void*>(intptr_t{fd.get()}),
-                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-      "importing a segment of a CUDA device"));
-  fd.Reset();
+  TENURE_CLIENT_ASSIGN_OR_RETURN(const CUmemGenericAllocationHandle handle,
+                                 device_->Import(std::move(fd)));
   absl::Status mapped = MapWhole(handle, segment_bytes);
   // The mapping keeps the memory; a handle would keep it beyond that.
   const absl::Status released =
       driver.Check(driver.cuMemRelease(handle), "releasing a segment of a CUDA device");
   TENURE_CLIENT_RETURN_IF_ERROR(mapped);
   TENURE_CLIENT_RETURN_IF_ERROR(released);
-  return complete() ? AllowReading() : absl::OkStatus();
+  if (!complete()) return absl::OkStatus();
+  return device_->Allow(at_, size_bytes(), CU_MEM_ACCESS_FLAGS_PROT_READ);
 }
 
 absl::Status CudaMapping::MapWhole(CUmemGenericAllocationHandle handle, uint64_t segment_bytes) {
@@ -64,16 +61,6 @@ absl::Status CudaMapping::MapWhole(CUmemGenericAllocationHandle handle, uint64_t
   segments_.push_back(segment_bytes);
   SetMappedBytes(mapped_bytes() + segment_bytes);
   return absl::OkStatus();
-}
-
-absl::Status CudaMapping::AllowReading() {
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = ordinal_;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
-  const CudaDriver& driver = device_->driver();
-  return driver.Check(driver.cuMemSetAccess(at_, size_bytes(), &access, 1),
-                      "making a region of a CUDA device readable");
 }
 
 absl::Status CudaMapping::Unmap() {
@@ -93,7 +80,7 @@ absl::Status CudaMapping::UnmapAll() {
   const CudaScope scope(*device_);
   TENURE_CLIENT_RETURN_IF_ERROR(scope.status());
   // Nobody knows the addresses before it is complete.
-  TENURE_CLIENT_RETURN_IF_ERROR(complete() ? Synchronize() : absl::OkStatus());
+  TENURE_CLIENT_RETURN_IF_ERROR(complete() ? device_->Synchronize() : absl::OkStatus());
   const CudaDriver& driver = device_->driver();
   while (!segments_.empty()) {
     const uint64_t bytes = segments_.back();
@@ -105,16 +92,6 @@ absl::Status CudaMapping::UnmapAll() {
   }
   return driver.Check(driver.cuMemAddressFree(at_, size_bytes()),
                       "giving addresses of a CUDA device back");
-}
-
-absl::Status CudaMapping::Synchronize() {
-  const CudaDriver& driver = device_->driver();
-  const CUresult result = driver.cuCtxSynchronize();
-  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ||
-      result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
-    return absl::UnavailableError("a stream of the CUDA device is being captured");
-  }
-  return driver.Check(result, "waiting for the work on a CUDA device");
 }
 
 absl::Status CudaMapping::CopyToHost(uint64_t offset, std::span<std::byte> into) const {

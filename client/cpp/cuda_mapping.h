@@ -39,8 +39,6 @@ class CudaMapping final : public Mapping {
   CudaMapping(std::shared_ptr<CudaDevice> device, CUdeviceptr at, uint64_t size_bytes);
 
   absl::Status MapWhole(CUmemGenericAllocationHandle handle, uint64_t segment_bytes);
-  absl::Status AllowReading();
-  absl::Status Synchronize();
   absl::Status UnmapAll();
 
   std::shared_ptr<CudaDevice> device_;  // null once unmapped

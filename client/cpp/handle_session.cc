@@ -114,7 +114,13 @@ HandleSession::~HandleSession() {
   for (auto& [device, lane] : lanes_) {
     lane.jobs.Finish(Deadline(close_by_.value_or(Now()) - Now()));
   }
-  survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
+  TellSurvivors();
+}
+
+void HandleSession::TellSurvivors() {
+  survivors_->Set(
+      boot_id_, session_id_,
+      {.weights = regions_.mapped_bytes_by_device(), .runtime = pools_.mapped_bytes_by_device()});
 }
 
 absl::Status HandleSession::Alive() const {

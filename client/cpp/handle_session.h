@@ -26,6 +26,7 @@
 #include "client/cpp/mailbox.h"
 #include "client/cpp/mapping.h"
 #include "client/cpp/region_table.h"
+#include "client/cpp/session_pools.h"
 #include "client/cpp/survivors.h"
 
 namespace tenure::client {
@@ -84,6 +85,22 @@ class HandleSession {
 
   size_t mapped_region_count() const;
 
+  // --- Pools: see handle_session_pool.cc.
+
+  // Maps segments that were granted, into the range of their pool, which the first call reserves.
+  // All or nothing: what is not mapped in the end is given back to the daemon.
+  absl::StatusOr<std::shared_ptr<PoolMapping>> MapSegments(const PoolSpec& pool,
+                                                           std::vector<uint64_t> offsets,
+                                                           Deadline deadline);
+  // Unmaps segments and says so, by which the daemon has them back. Does not wait.
+  void UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets);
+  // False if the pool is lost, and nothing will be heard of it. REQUIRES: it has been mapped.
+  bool Listen(uint64_t pool_id, std::weak_ptr<PoolListener> listener);
+  // Tells the daemon of segments that this session was granted and has never mapped. Called with a
+  // lock held; must not wait. None at first.
+  using GiveBack = std::function<void(uint64_t pool_id, const std::vector<uint64_t>& offsets)>;
+  void SetGiveBack(GiveBack give_back);
+
   // Lets go of the connection in a forked child, where the thread does not exist.
   void AbandonAfterFork() { socket_.Close(); }
 
@@ -101,6 +118,25 @@ class HandleSession {
 
     bool done = false;    // guarded by mutex_
     absl::Status status;  // guarded by mutex_, set once done
+  };
+
+  // Segments of a pool on their way, as Fetch.
+  struct PoolFetch {
+    using Step = Fetch::Step;
+
+    PoolSpec pool;
+    std::vector<uint64_t> offsets;
+    Step step = Step::kWorking;
+    std::shared_ptr<PoolMapping> mapping;  // reserved just now
+    size_t mapped = 0;                     // of the offsets, from the first on
+    size_t given_back = 0;                 // after those
+
+    // The offsets that come next.
+    std::vector<uint64_t> NextBatch() const;
+
+    bool abandoned = false;  // guarded by mutex_: nobody waits any more
+    bool done = false;       // guarded by mutex_
+    absl::Status status;     // guarded by mutex_, set once done
   };
 
   // Where the calls about one device that waits are made. The jobs alone touch the device.
@@ -141,9 +177,12 @@ class HandleSession {
   // Asks the daemon for the next batch, unless it has not answered the last time.
   void AskNext();
   void UnmapIdle();
+  // REQUIRES: the device is no host's.
+  std::shared_ptr<LazyCudaDevice> CudaOf(const LeasedDevice& device);
   void Unmap(std::vector<RegionTable::Taken> taken);
   // What a device could not unmap for the moment, once that is over.
   void UnmapAgain();
+  void Again(std::function<void()> unmap);
   void OnUnmapped(RegionTable::Taken taken, const absl::Status& status);
   void TellUnmapped();
   // Whether a device that waits has work, or will have.
@@ -152,6 +191,27 @@ class HandleSession {
   // of it, in the session's thread.
   void Perform(const std::string& device, bool waits, std::function<absl::Status()> work,
                std::function<void(absl::Status)> done);
+  // REQUIRES: mutex_ is held, or the thread has ended.
+  void TellSurvivors();
+
+  // handle_session_pool.cc
+  void StartPoolFetch();
+  void ContinuePoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
+  void FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
+  bool PoolAsked() const;
+  // REQUIRES: a pool's fetch is ready, and the daemon is asked for nothing.
+  void AskForPool();
+  absl::Status OnPoolBatch(const v1::PoolBatch& batch, ReceivedPacket& packet);
+  absl::Status OnPoolRefused(const v1::PoolRefused& refused);
+  void OnPoolRecall(const v1::PoolRecall& recall);
+  void OnMemoryWanted(const v1::MemoryWanted& wanted);
+  void OnPoolLost(const v1::PoolLost& lost);
+  static void LosePools(const SessionPools::Listeners& listeners, const std::string& reason);
+  // What the session's own users do not need any more.
+  void ReturnSegments();
+  void UnmapSegment(SessionPools::Segment segment);
+  void SweepPools(Instant now);
+
   void Queue(const v1::ClientPacket& packet);
   absl::Status Flush();
   void Lose(const absl::Status& why);
@@ -171,7 +231,9 @@ class HandleSession {
   std::vector<uint64_t> unmapped_;                         // serials that are still to be told
   std::map<std::string, Lane> lanes_;                      // by device
   size_t jobs_under_way_ = 0;
-  std::deque<std::pair<Instant, RegionTable::Taken>> unmap_again_;  // the soonest first
+  std::deque<std::pair<Instant, std::function<void()>>> unmap_again_;  // the soonest first
+  std::shared_ptr<PoolFetch> pool_fetch_;                              // under way, one at a time
+  Instant next_sweep_ = Instant::max();                                // while there is a pool
   uint64_t heartbeat_sequence_ = 0;
   uint64_t survivors_told_;  // the version that the daemon knows
   Instant last_heartbeat_;
@@ -187,10 +249,14 @@ class HandleSession {
 
   mutable std::mutex mutex_;
   std::condition_variable fetched_;
-  absl::Status lost_status_;                        // guarded by mutex_, set before lost_
-  HeldLeases leases_;                               // guarded by mutex_
-  RegionTable regions_;                             // guarded by mutex_
-  std::deque<std::shared_ptr<Fetch>> fetch_queue_;  // guarded by mutex_
+  absl::Status lost_status_;                                 // guarded by mutex_, set before lost_
+  HeldLeases leases_;                                        // guarded by mutex_
+  RegionTable regions_;                                      // guarded by mutex_
+  std::deque<std::shared_ptr<Fetch>> fetch_queue_;           // guarded by mutex_
+  SessionPools pools_;                                       // guarded by mutex_
+  std::deque<std::shared_ptr<PoolFetch>> pool_queue_;        // guarded by mutex_
+  std::vector<std::pair<uint64_t, uint64_t>> pool_returns_;  // guarded by mutex_; pool, offset
+  GiveBack give_back_;                                       // guarded by mutex_
 };
 
 }  // namespace tenure::client

@@ -60,13 +60,8 @@ void HandleSession::StartFetches() {
 void HandleSession::Reserve(const std::shared_ptr<Fetch>& fetch) {
   const HeldLease& lease = *fetch->lease;
   const bool host = lease.memory_kind() == MemoryKind::kHost;
-  std::shared_ptr<LazyCudaDevice> cuda;
-  if (!host) {
-    Lane& lane = lanes_[lease.device()];
-    if (lane.cuda == nullptr) lane.cuda = std::make_shared<LazyCudaDevice>(lease.device_uuid());
-    cuda = lane.cuda;
-  }
-  const auto work = [fetch, host, cuda = std::move(cuda)]() -> absl::Status {
+  const auto work = [fetch, host,
+                     cuda = host ? nullptr : CudaOf(lease.leased_device())]() -> absl::Status {
     const uint64_t bytes = fetch->lease->region_bytes();
     TENURE_CLIENT_ASSIGN_OR_RETURN(fetch->mapping,
                                    host ? HostMapping::Reserve(bytes) : cuda->Reserve(bytes));
@@ -76,8 +71,14 @@ void HandleSession::Reserve(const std::shared_ptr<Fetch>& fetch) {
           [this, fetch](absl::Status status) { ContinueFetch(fetch, std::move(status)); });
 }
 
+std::shared_ptr<LazyCudaDevice> HandleSession::CudaOf(const LeasedDevice& device) {
+  Lane& lane = lanes_[device.name];
+  if (lane.cuda == nullptr) lane.cuda = std::make_shared<LazyCudaDevice>(device.uuid);
+  return lane.cuda;
+}
+
 void HandleSession::AskNext() {
-  if (Asked() != nullptr) return;
+  if (Asked() != nullptr || PoolAsked()) return;
   for (const auto& [device, fetch] : fetches_) {
     if (fetch->step != Fetch::Step::kReady) continue;
     TellUnmapped();
@@ -88,6 +89,7 @@ void HandleSession::AskNext() {
     fetch->step = Fetch::Step::kAsked;
     return;
   }
+  if (pool_fetch_ != nullptr && pool_fetch_->step == PoolFetch::Step::kReady) AskForPool();
 }
 
 std::shared_ptr<HandleSession::Fetch> HandleSession::Asked() const {
@@ -183,23 +185,25 @@ void HandleSession::Unmap(std::vector<RegionTable::Taken> taken) {
 }
 
 void HandleSession::UnmapAgain() {
-  std::vector<RegionTable::Taken> due;
   while (!unmap_again_.empty() && unmap_again_.front().first <= Now()) {
-    due.push_back(std::move(unmap_again_.front().second));
+    const std::function<void()> unmap = std::move(unmap_again_.front().second);
     unmap_again_.pop_front();
+    unmap();
   }
-  Unmap(std::move(due));
+}
+
+void HandleSession::Again(std::function<void()> unmap) {
+  unmap_again_.emplace_back(Now() + kUnmapAgainAfter, std::move(unmap));
 }
 
 void HandleSession::OnUnmapped(RegionTable::Taken taken, const absl::Status& status) {
   if (absl::IsUnavailable(status)) {
-    unmap_again_.emplace_back(Now() + kUnmapAgainAfter, std::move(taken));
-    return;
+    return Again([this, taken = std::move(taken)] { Unmap({taken}); });
   }
   if (status.ok() && taken.share_serial != 0) unmapped_.push_back(taken.share_serial);
   const std::lock_guard lock(mutex_);
   regions_.FinishUnmap(taken.region_id, status);
-  if (lost_.load()) survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
+  if (lost_.load()) TellSurvivors();
   fetched_.notify_all();
 }
 

@@ -33,6 +33,9 @@ void HandleSession::Run() {
       FinishFetch(fetch, absl::UnavailableError("the connection is over"));
     }
   }
+  if (pool_fetch_ != nullptr && pool_fetch_->step != PoolFetch::Step::kWorking) {
+    FinishPoolFetch(pool_fetch_, absl::UnavailableError("the connection is over"));
+  }
   while (Linger()) {
   }
 }
@@ -40,7 +43,9 @@ void HandleSession::Run() {
 bool HandleSession::Step() {
   ReadMail();
   UnmapAgain();
+  ReturnSegments();
   StartFetches();
+  StartPoolFetch();
   if (closing_.load()) Close();
   TellUnmapped();
   SendHeartbeatIfDue(Now());
@@ -53,13 +58,14 @@ bool HandleSession::Step() {
 
   const auto events = static_cast<int16_t>(outbound_.empty() ? POLLIN : POLLIN | POLLOUT);
   pollfd entries[] = {{socket_.fd(), events, 0}, {mailbox_->fd(), POLLIN, 0}};
-  poll(entries, 2, MillisUntil(close_by_.value_or(NextHeartbeat())));
+  poll(entries, 2, MillisUntil(close_by_.value_or(std::min(NextHeartbeat(), next_sweep_))));
 
   const absl::Status received = ReceiveAll();
   {
     const std::lock_guard lock(mutex_);
     leases_.LoseOverdue(Now(), renewed_at_.load(), kHeartbeatMissed);
   }
+  SweepPools(Now());
   if (!received.ok()) Lose(received);
   return received.ok();
 }
@@ -68,6 +74,7 @@ bool HandleSession::Linger() {
   ReadMail();
   UnmapAgain();
   UnmapIdle();
+  ReturnSegments();
   if (closing_.load()) {
     if (!close_by_) close_by_ = Now() + kDriverWait;
     if (!AtWork() || Now() >= *close_by_) return false;
@@ -87,7 +94,7 @@ void HandleSession::ReadMail() {
 void HandleSession::Close() {
   UnmapIdle();
   if (!close_by_) close_by_ = Now() + (AtWork() ? kDriverWait : kCloseWait);
-  const bool wait = !fetches_.empty() || AtWork();
+  const bool wait = !fetches_.empty() || pool_fetch_ != nullptr || AtWork();
   if (goodbye_said_ || (wait && Now() < *close_by_)) return;
   TellUnmapped();
   v1::ClientPacket packet;
@@ -188,6 +195,19 @@ absl::Status HandleSession::OnPacket(ReceivedPacket received) {
       leases_.Lose(packet.lease_lost().lease_id(), packet.lease_lost().reason());
       return absl::OkStatus();
     }
+    case v1::DaemonPacket::kPoolBatch:
+      return OnPoolBatch(packet.pool_batch(), received);
+    case v1::DaemonPacket::kPoolRefused:
+      return OnPoolRefused(packet.pool_refused());
+    case v1::DaemonPacket::kPoolRecall:
+      OnPoolRecall(packet.pool_recall());
+      return absl::OkStatus();
+    case v1::DaemonPacket::kMemoryWanted:
+      OnMemoryWanted(packet.memory_wanted());
+      return absl::OkStatus();
+    case v1::DaemonPacket::kPoolLost:
+      OnPoolLost(packet.pool_lost());
+      return absl::OkStatus();
     case v1::DaemonPacket::kDrain:
       UnmapIdle();
       return absl::OkStatus();
@@ -214,7 +234,7 @@ absl::Status HandleSession::Flush() {
 }
 
 void HandleSession::Lose(const absl::Status& why) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   lost_status_ = MakeError(absl::StatusCode::kUnavailable, kDaemonGone,
                            "the session with the daemon is over: " + std::string(why.message()));
   lost_.store(true, std::memory_order_release);
@@ -225,8 +245,16 @@ void HandleSession::Lose(const absl::Status& why) {
     fetch->status = lost_status_;
   }
   fetch_queue_.clear();
-  survivors_->Set(boot_id_, session_id_, regions_.mapped_bytes_by_device());
+  for (const std::shared_ptr<PoolFetch>& fetch : pool_queue_) {
+    fetch->done = true;
+    fetch->status = lost_status_;
+  }
+  pool_queue_.clear();
+  TellSurvivors();
   fetched_.notify_all();
+  const SessionPools::Listeners pools = pools_.LoseAll();
+  lock.unlock();
+  LosePools(pools, std::string(kDaemonGone));
 }
 
 }  // namespace tenure::client

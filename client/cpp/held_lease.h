@@ -39,6 +39,7 @@ class HeldLease {
         granted_at_(granted_at) {}
 
   uint64_t lease_id() const { return lease_id_; }
+  const LeasedDevice& leased_device() const { return device_; }
   const std::string& device() const { return device_.name; }
   MemoryKind memory_kind() const { return device_.memory_kind; }
   const std::string& device_uuid() const { return device_.uuid; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <absl/status/status.h>
 #include <absl/status/statusor.h>
 #include <cstdint>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "client/cpp/mapping.h"
+#include "client/cpp/pool_mapping.h"
 
 namespace tenure::client {
 
@@ -22,8 +24,12 @@ class LazyCudaDevice {
   // CUDA_UNAVAILABLE or CUDA_DEVICE_NOT_FOUND, if this process cannot map memory of it;
   // RESOURCE_EXHAUSTED if the device has no room for a context, or this process no addresses.
   absl::StatusOr<std::shared_ptr<Mapping>> Reserve(uint64_t size_bytes);
+  // The same for a pool.
+  absl::StatusOr<std::shared_ptr<PoolMapping>> ReservePool(uint64_t size_bytes);
 
  private:
+  absl::Status Open();
+
   const std::string uuid_;
   std::shared_ptr<CudaDevice> device_;  // null until it could be opened
 };

@@ -21,10 +21,10 @@ ReleaseQueue::~ReleaseQueue() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ReleaseQueue::Add(v1::ReleaseLeaseRequest request) {
+void ReleaseQueue::Add(Release release) {
   const std::lock_guard lock(mutex_);
   if (closing_) return;
-  requests_.push_back(std::move(request));
+  releases_.push_back(std::move(release));
   changed_.notify_all();
   if (thread_.joinable()) return;
   sigset_t all;
@@ -35,28 +35,50 @@ void ReleaseQueue::Add(v1::ReleaseLeaseRequest request) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+absl::Status ReleaseQueue::Attempt(const Release& release) {
+  struct Caller {
+    Rpc& rpc;
+    std::stop_token stop;
+
+    template <typename Request, typename Reply>
+    absl::Status Call(grpc::Status (v1::LeaseService::Stub::*method)(grpc::ClientContext*,
+                                                                     const Request&, Reply*),
+                      const Request& request) {
+      Reply reply;
+      return rpc.Call(rpc.leases(), method, request, &reply, Deadline(kAttempt), stop);
+    }
+    absl::Status operator()(const v1::ReleaseLeaseRequest& request) {
+      return Call(&v1::LeaseService::Stub::ReleaseLease, request);
+    }
+    absl::Status operator()(const v1::ReleaseBuffersRequest& request) {
+      return Call(&v1::LeaseService::Stub::ReleaseBuffers, request);
+    }
+    absl::Status operator()(const v1::ShrinkPoolRequest& request) {
+      return Call(&v1::LeaseService::Stub::ShrinkPool, request);
+    }
+  };
+  return std::visit(Caller{rpc_, stop_.get_token()}, release);
+}
+
 void ReleaseQueue::Run() {
   std::unique_lock lock(mutex_);
   while (!closing_ && session_.Alive().ok()) {
-    if (requests_.empty()) {
+    if (releases_.empty()) {
       changed_.wait(lock);
       continue;
     }
-    const v1::ReleaseLeaseRequest request = requests_.front();
+    const Release release = releases_.front();
     lock.unlock();
-    v1::ReleaseLeaseResponse response;
-    const absl::Status status =
-        rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::ReleaseLease, request, &response,
-                  Deadline(kAttempt), stop_.get_token());
+    const absl::Status status = Attempt(release);
     lock.lock();
     if (EndedWithoutReply(status)) {
       changed_.wait_for(lock, kPause);
     } else {
-      requests_.pop_front();
+      releases_.pop_front();
     }
   }
   // The session is over, and with it everything it was granted.
-  requests_.clear();
+  releases_.clear();
 }
 
 }  // namespace tenure::client

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <absl/status/status.h>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <tenure/v1/buffer.pb.h>
 #include <tenure/v1/lease.pb.h>
 #include <thread>
+#include <variant>
 
 #include "client/cpp/handle_session.h"
 #include "client/cpp/rpc.h"
@@ -12,26 +15,31 @@
 namespace tenure::client {
 
 // Releases that could not be made at once, because the call that granted ended without a reply or
-// the daemon did not answer: repeated until the daemon answers or the session is over. A lease that
-// nobody releases would live as long as the session's heartbeats. Thread-safe.
+// the daemon did not answer: repeated until the daemon answers or the session is over. What nobody
+// releases would live as long as the session's heartbeats. Thread-safe.
 class ReleaseQueue {
  public:
+  using Release =
+      std::variant<v1::ReleaseLeaseRequest, v1::ReleaseBuffersRequest, v1::ShrinkPoolRequest>;
+
   // Both outlive it.
   ReleaseQueue(Rpc& rpc, HandleSession& session) : rpc_(rpc), session_(session) {}
   // Waits for the attempt under way, a second at most; what is left ends with the session.
   ~ReleaseQueue();
 
-  void Add(v1::ReleaseLeaseRequest request);
+  // Does not wait.
+  void Add(Release release);
 
  private:
   void Run();
+  absl::Status Attempt(const Release& release);
 
   Rpc& rpc_;
   HandleSession& session_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<v1::ReleaseLeaseRequest> requests_;  // guarded by mutex_
-  bool closing_ = false;                          // guarded by mutex_
+  std::deque<Release> releases_;  // guarded by mutex_
+  bool closing_ = false;          // guarded by mutex_
   std::stop_source stop_;
   std::thread thread_;  // started when it is first needed, under mutex_
 };

@@ -2,13 +2,13 @@
 
 namespace tenure::client {
 
-void Survivors::Set(const std::string& boot_id, uint64_t session_id, BytesByDevice bytes) {
+void Survivors::Set(const std::string& boot_id, uint64_t session_id, Memory memory) {
   const SessionKey key(boot_id, session_id);
   const std::lock_guard lock(mutex_);
-  if (bytes.empty()) {
+  if (memory.weights.empty() && memory.runtime.empty()) {
     if (sessions_.erase(key) == 0) return;
   } else {
-    sessions_[key] = std::move(bytes);
+    sessions_[key] = std::move(memory);
   }
   ++version_;
   if (on_change_) on_change_();
@@ -18,12 +18,16 @@ Survivors::Report Survivors::MakeReport() const {
   const std::lock_guard lock(mutex_);
   Report report;
   report.version = version_;
-  for (const auto& [session, devices] : sessions_) {
-    for (const auto& [device, bytes] : devices) {
-      v1::SurvivingMemory& memory = *report.surviving.add_memories();
-      memory.set_boot_id(session.first);
-      memory.set_device(device);
-      memory.set_bytes(bytes);
+  const auto add = [&](const std::string& boot_id, const std::string& device) {
+    v1::SurvivingMemory& memory = *report.surviving.add_memories();
+    memory.set_boot_id(boot_id);
+    memory.set_device(device);
+    return &memory;
+  };
+  for (const auto& [session, memory] : sessions_) {
+    for (const auto& [device, bytes] : memory.weights) add(session.first, device)->set_bytes(bytes);
+    for (const auto& [device, bytes] : memory.runtime) {
+      add(session.first, device)->set_runtime_bytes(bytes);
     }
   }
   return report;

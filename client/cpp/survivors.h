@@ -15,9 +15,13 @@ namespace tenure::client {
 class Survivors {
  public:
   using BytesByDevice = std::map<std::string, uint64_t>;
+  struct Memory {
+    BytesByDevice weights{};
+    BytesByDevice runtime{};
+  };
 
   // Of one session that is over; replaces what was said of it before.
-  void Set(const std::string& boot_id, uint64_t session_id, BytesByDevice bytes);
+  void Set(const std::string& boot_id, uint64_t session_id, Memory memory);
 
   struct Report {
     uint64_t version = 0;  // grows with every change
@@ -36,10 +40,10 @@ class Survivors {
   using SessionKey = std::pair<std::string, uint64_t>;  // boot id, session id
 
   mutable std::mutex mutex_;
-  std::map<SessionKey, BytesByDevice> sessions_;  // guarded by mutex_
-  uint64_t version_ = 0;                          // guarded by mutex_
-  const void* follower_ = nullptr;                // guarded by mutex_
-  std::function<void()> on_change_;               // guarded by mutex_
+  std::map<SessionKey, Memory> sessions_;  // guarded by mutex_
+  uint64_t version_ = 0;                   // guarded by mutex_
+  const void* follower_ = nullptr;         // guarded by mutex_
+  std::function<void()> on_change_;        // guarded by mutex_
 };
 
 }  // namespace tenure::client

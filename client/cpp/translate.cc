@@ -74,6 +74,20 @@ LoadPhases ToValue(const v1::LoadPhases& phases) {
           FromProto(phases.total())};
 }
 
+// Far above any pool, far below an overflow.
+constexpr uint64_t kLargestRange = uint64_t{1} << 46;
+
+absl::StatusOr<LeasedDevice> ToDevice(const std::string& name, const std::string& backend,
+                                      const std::string& uuid) {
+  for (const MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda}) {
+    if (backend == MemoryKindName(kind)) return LeasedDevice{name, kind, uuid};
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition, kUnsupportedBackend,
+                   "this library maps memory of the backends host and cuda; " + name +
+                       " is of the backend \"" + backend + "\"",
+                   {{"backend", backend}});
+}
+
 ArenaLedger ToValue(const v1::ArenaLedger& ledger) {
   ArenaLedger value;
   value.arena = ledger.arena();
@@ -85,6 +99,7 @@ ArenaLedger ToValue(const v1::ArenaLedger& ledger) {
   value.quarantined = ledger.quarantined();
   value.padding = ledger.padding();
   value.cached = ledger.cached();
+  value.pooled = ledger.pooled();
   value.unbacked = ledger.unbacked();
   value.stranded = ledger.stranded();
   value.lost = ledger.lost();
@@ -207,15 +222,22 @@ Session ToValue(const v1::Session& session) {
 }
 
 absl::StatusOr<LeasedDevice> ToDevice(const v1::WeightLease& granted) {
-  for (const MemoryKind kind : {MemoryKind::kHost, MemoryKind::kCuda}) {
-    if (granted.backend() == MemoryKindName(kind)) {
-      return LeasedDevice{granted.device(), kind, granted.device_uuid()};
-    }
+  return ToDevice(granted.device(), granted.backend(), granted.device_uuid());
+}
+
+absl::StatusOr<PoolSpec> ToValue(const v1::Pool& pool) {
+  PoolSpec value{.pool_id = pool.pool_id(),
+                 .device = {},
+                 .range_bytes = pool.range_bytes(),
+                 .segment_bytes = pool.segment_bytes(),
+                 .ttl = FromProto(pool.ttl())};
+  TENURE_CLIENT_ASSIGN_OR_RETURN(value.device,
+                                 ToDevice(pool.device(), pool.backend(), pool.device_uuid()));
+  if (value.segment_bytes == 0 || value.range_bytes % value.segment_bytes != 0 ||
+      value.range_bytes > kLargestRange) {
+    return ProtocolError("a pool cannot be of this size: " + std::to_string(value.range_bytes));
   }
-  return MakeError(absl::StatusCode::kFailedPrecondition, kUnsupportedBackend,
-                   "this library maps memory of the backends host and cuda; " + granted.device() +
-                       " is of the backend \"" + granted.backend() + "\"",
-                   {{"backend", granted.backend()}});
+  return value;
 }
 
 v1::LoadModelRequest ToMessage(const LoadRequest& request) {

@@ -4,10 +4,12 @@
 
 #include <absl/status/statusor.h>
 #include <tenure/v1/admin.pb.h>
+#include <tenure/v1/buffer.pb.h>
 #include <tenure/v1/lease.pb.h>
 #include <tenure/v1/model.pb.h>
 
 #include "client/cpp/held_lease.h"
+#include "client/cpp/session_pools.h"
 #include "tenure/daemon_status.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
@@ -26,6 +28,8 @@ Session ToValue(const v1::Session& session);
 // Where a lease's memory is. FAILED_PRECONDITION with reason UNSUPPORTED_BACKEND if that is nowhere
 // that this library can map.
 absl::StatusOr<LeasedDevice> ToDevice(const v1::WeightLease& granted);
+// Likewise; PROTOCOL if its sizes make no sense.
+absl::StatusOr<PoolSpec> ToValue(const v1::Pool& pool);
 
 // Without `request_id`.
 v1::LoadModelRequest ToMessage(const LoadRequest& request);

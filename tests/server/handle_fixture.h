@@ -26,6 +26,7 @@ namespace tenure {
 class HandleTest : public ::testing::Test {
  protected:
   static constexpr Bytes kSegment = MiB(2);
+  static constexpr Bytes kRuntime = MiB(16);
 
   HandleTest() {
     spdlog::set_level(spdlog::level::off);
@@ -50,7 +51,10 @@ class HandleTest : public ::testing::Test {
       store.weights_capacity = device->info().total;
       store.segment_size = kSegment;
       store.default_lease_ttl = std::chrono::seconds(30);
-      list.push_back({.device = std::move(device), .store = store});
+      RuntimeStoreOptions runtime;
+      runtime.capacity = kRuntime;
+      runtime.segment_size = kSegment;
+      list.push_back({.device = std::move(device), .store = store, .runtime = runtime});
     }
     store_ = std::make_unique<Store>(
         StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
@@ -62,6 +66,7 @@ class HandleTest : public ::testing::Test {
   void TearDown() override {
     if (store_ == nullptr) return;
     for (const auto& device : store_->devices()) device->Validate();
+    for (const auto& runtime : store_->runtimes()) runtime->Validate();
     server_.Stop();
   }
 

@@ -6,6 +6,7 @@ tenure_test(tenure_handle_test
     handle_outbound_test.cc
     handle_packet_test.cc
     handle_peer_test.cc
+    handle_pool_test.cc
     handle_session_test.cc
     handle_share_test.cc
     handle_stress_test.cc

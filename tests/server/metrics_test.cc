@@ -39,15 +39,18 @@ class MetricsTest : public ServiceTest {
  protected:
   void ExpectBalance() const {
     const auto series = Scrape(metrics_);
-    double sum = 0;
-    int states = 0;
-    for (const auto& [key, value] : series) {
-      if (!key.starts_with("tenure_memory_bytes{")) continue;
-      sum += value;
-      ++states;
+    for (const std::string arena : {"weights", "runtime"}) {
+      const std::string labels = "{device=host:0,arena=" + arena;
+      double sum = 0;
+      int states = 0;
+      for (const auto& [key, value] : series) {
+        if (!key.starts_with("tenure_memory_bytes" + labels)) continue;
+        sum += value;
+        ++states;
+      }
+      EXPECT_EQ(states, 10);
+      EXPECT_EQ(sum, series.at("tenure_arena_capacity_bytes" + labels + "}"));
     }
-    EXPECT_EQ(states, 9);
-    EXPECT_EQ(sum, series.at("tenure_arena_capacity_bytes{device=host:0,arena=weights}"));
   }
 
   const Metrics metrics_{*store_, sessions_};
@@ -77,6 +80,17 @@ TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
                            "tenure_leases_lost_total",
                            "tenure_recalls_total",
                            "tenure_recalls_unanswered_total",
+                           "tenure_pools",
+                           "tenure_buffers",
+                           "tenure_buffer_requests_waiting",
+                           "tenure_buffers_granted_total",
+                           "tenure_buffers_released_total",
+                           "tenure_buffer_refusals_total",
+                           "tenure_pool_segments_granted_total",
+                           "tenure_pools_expired_total",
+                           "tenure_pools_lost_total",
+                           "tenure_pool_recalls_total",
+                           "tenure_pool_recalls_unanswered_total",
                            "tenure_sessions",
                            "tenure_clients_lost_total",
                            "tenure_device_foreign_bytes",

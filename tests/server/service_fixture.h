@@ -56,7 +56,11 @@ class ServiceTest : public ::testing::Test {
     options.weights_capacity = KiB(512);
     options.segment_size = KiB(16);
     std::vector<DeviceOptions> devices;
-    devices.push_back({.device = std::make_unique<SmallDevice>("host:0"), .store = options});
+    RuntimeStoreOptions runtime;
+    runtime.capacity = KiB(256);
+    runtime.segment_size = KiB(32);
+    devices.push_back(
+        {.device = std::make_unique<SmallDevice>("host:0"), .store = options, .runtime = runtime});
     store_ = std::make_unique<Store>(
         StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
         std::move(devices), clock_, files_, events_);
@@ -88,6 +92,7 @@ class ServiceTest : public ::testing::Test {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
     store_->devices()[0]->WaitUntilQuiet();
     store_->devices()[0]->Validate();
+    store_->runtimes()[0]->Validate();
   }
 
   std::string OpenSession() {

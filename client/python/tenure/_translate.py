@@ -97,6 +97,7 @@ def ledger(message: admin_pb2.ArenaLedger) -> model.ArenaLedger:
         stranded=message.stranded,
         free=message.free,
         cached=message.cached,
+        pooled=message.pooled,
         largest_free=message.largest_free,
         lost=message.lost,
     )

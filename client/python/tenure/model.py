@@ -114,6 +114,7 @@ class ArenaLedger:
     """Nobody's, but still pinned by somebody."""
     free: int
     cached: int
+    pooled: int
     largest_free: int
     lost: int
     """Was capacity before the device was lost."""

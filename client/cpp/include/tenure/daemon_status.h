@@ -15,7 +15,7 @@ namespace tenure::client {
 // One arena's ledger at one moment. The equations hold exactly:
 //
 //   capacity  = leased + loading + idle + retained + quarantined + padding + free + stranded
-//   free      = cached + unbacked
+//   free      = cached + pooled + unbacked
 //   allocated = leased + loading + idle + quarantined + padding
 struct ArenaLedger {
   std::string arena;  // "weights"
@@ -27,6 +27,7 @@ struct ArenaLedger {
   uint64_t quarantined = 0;
   uint64_t padding = 0;
   uint64_t cached = 0;
+  uint64_t pooled = 0;
   uint64_t unbacked = 0;
   // Nobody's, still pinned: mapped since before the daemon's start, or given back by it while
   // somebody has maps or file descriptors of it.
