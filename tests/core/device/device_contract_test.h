@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@
 #include "core/device/device.h"
 
 namespace tenure {
+
+inline constexpr std::byte kZero{0};
+
+inline bool AllEqual(std::span<const std::byte> bytes, std::byte value) {
+  return std::ranges::all_of(bytes, [=](std::byte byte) { return byte == value; });
+}
 
 struct DeviceBackend {
   std::string name;
@@ -68,8 +75,7 @@ class DeviceContractTest : public testing::TestWithParam<DeviceBackend> {
   }
   bool Holds(const Segment& segment, std::byte value) const {
     const std::vector<std::byte> content = ContentOf(segment);
-    return Bytes(content.size()) == segment.size() &&
-           std::ranges::all_of(content, [=](std::byte byte) { return byte == value; });
+    return Bytes(content.size()) == segment.size() && AllEqual(content, value);
   }
   Bytes bytes_alive() const {
     const BackendCounters counters = device_->counters();
