@@ -35,29 +35,25 @@ void ReleaseQueue::Add(Release release) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-absl::Status ReleaseQueue::Attempt(const Release& release) {
-  struct Caller {
-    Rpc& rpc;
-    std::stop_token stop;
+template <typename Request, typename Reply>
+absl::Status ReleaseQueue::Call(grpc::Status (v1::LeaseService::Stub::*method)(grpc::ClientContext*,
+                                                                               const Request&,
+                                                                               Reply*),
+                                const Request& request) {
+  Reply reply;
+  return rpc_.Call(rpc_.leases(), method, request, &reply, Deadline(kAttempt), stop_.get_token());
+}
 
-    template <typename Request, typename Reply>
-    absl::Status Call(grpc::Status (v1::LeaseService::Stub::*method)(grpc::ClientContext*,
-                                                                     const Request&, Reply*),
-                      const Request& request) {
-      Reply reply;
-      return rpc.Call(rpc.leases(), method, request, &reply, Deadline(kAttempt), stop);
-    }
-    absl::Status operator()(const v1::ReleaseLeaseRequest& request) {
-      return Call(&v1::LeaseService::Stub::ReleaseLease, request);
-    }
-    absl::Status operator()(const v1::ReleaseBuffersRequest& request) {
-      return Call(&v1::LeaseService::Stub::ReleaseBuffers, request);
-    }
-    absl::Status operator()(const v1::ShrinkPoolRequest& request) {
-      return Call(&v1::LeaseService::Stub::ShrinkPool, request);
-    }
-  };
-  return std::visit(Caller{rpc_, stop_.get_token()}, release);
+absl::Status ReleaseQueue::Attempt(const v1::ReleaseLeaseRequest& request) {
+  return Call(&v1::LeaseService::Stub::ReleaseLease, request);
+}
+
+absl::Status ReleaseQueue::Attempt(const v1::ReleaseBuffersRequest& request) {
+  return Call(&v1::LeaseService::Stub::ReleaseBuffers, request);
+}
+
+absl::Status ReleaseQueue::Attempt(const v1::ShrinkPoolRequest& request) {
+  return Call(&v1::LeaseService::Stub::ShrinkPool, request);
 }
 
 void ReleaseQueue::Run() {
@@ -69,7 +65,8 @@ void ReleaseQueue::Run() {
     }
     const Release release = releases_.front();
     lock.unlock();
-    const absl::Status status = Attempt(release);
+    const absl::Status status =
+        std::visit([this](const auto& request) { return Attempt(request); }, release);
     lock.lock();
     if (EndedWithoutReply(status)) {
       changed_.wait_for(lock, kPause);

@@ -32,7 +32,13 @@ class ReleaseQueue {
 
  private:
   void Run();
-  absl::Status Attempt(const Release& release);
+  template <typename Request, typename Reply>
+  absl::Status Call(grpc::Status (v1::LeaseService::Stub::*method)(grpc::ClientContext*,
+                                                                   const Request&, Reply*),
+                    const Request& request);
+  absl::Status Attempt(const v1::ReleaseLeaseRequest& request);
+  absl::Status Attempt(const v1::ReleaseBuffersRequest& request);
+  absl::Status Attempt(const v1::ShrinkPoolRequest& request);
 
   Rpc& rpc_;
   HandleSession& session_;
