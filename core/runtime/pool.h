@@ -77,6 +77,8 @@ class Pool {
   // bytes > 0.
   Placement PlaceSegments(BufferKind kind, Bytes bytes);
 
+  // A block that was placed is not needed after all.
+  void GiveBack(BufferKind kind, const PoolRange::Block& block) { RangeOf(kind).Free(block); }
   // Registers blocks that were placed.
   Buffer AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block);
   // The offsets of the Segments, in order.
