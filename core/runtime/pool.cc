@@ -24,7 +24,7 @@ Pool::Pool(PoolId id, SessionId session, const Shape& shape)
               RangeOfKind(shape, BufferKind::kWorkspace), RangeOfKind(shape, BufferKind::kIo)} {}
 
 // The largest first: what is small finds a place beside them, and not the other way round. Segments
-// that must come are taken as if they were there, so that all of them are known at once.
+// that must come are taken as if they were there, so that all of them are asked for at once.
 Pool::Placement Pool::Place(std::span<const BufferSpec> specs) {
   TENURE_CHECK(!specs.empty());
   std::vector<size_t> order(specs.size());
@@ -68,6 +68,7 @@ Pool::Placement Pool::Place(std::span<const BufferSpec> specs) {
 }
 
 Pool::Placement Pool::PlaceSegments(BufferKind kind, Bytes bytes) {
+  if (bytes > shape_.kind_bytes) return {};
   const BufferSpec spec{
       .size = AlignUp(bytes, shape_.segment_size), .alignment = shape_.segment_size, .kind = kind};
   return Place({&spec, 1});
@@ -187,6 +188,7 @@ void Pool::MarkUnanswered(Bytes offset) {
 
 Segment Pool::Take(Bytes offset) {
   const auto found = segments_.find(offset);
+  TENURE_CHECK(found != segments_.end());
   PoolSegment& leaving = found->second;
   TENURE_CHECK(leaving.closed && !leaving.share.valid() && leaving.exports == 0);
   Segment segment = *std::move(leaving.segment);
@@ -206,6 +208,7 @@ Bytes Pool::LargestFree(uint64_t most) const {
 std::vector<Buffer> Pool::AroundLargestHole(BufferKind kind) const {
   const Range hole = ranges_[static_cast<size_t>(kind)].LargestHole();
   std::vector<Buffer> around;
+  if (hole.empty()) return around;
   for (const auto& [id, held] : buffers_) {
     const Range place = held.buffer.place;
     if (place.end() == hole.begin() || place.begin() == hole.end()) around.push_back(held.buffer);
@@ -223,7 +226,7 @@ void Pool::Validate() const {
   }
   std::map<Bytes, Bytes> places;  // begin, end
   for (const auto& [id, held] : buffers_) {
-    places.emplace(held.buffer.place.begin(), held.buffer.place.end());
+    TENURE_CHECK(places.emplace(held.buffer.place.begin(), held.buffer.place.end()).second);
     TENURE_CHECK(held.buffer.requested <= held.buffer.place.size());
     sums.requested += held.buffer.requested;
   }
@@ -234,7 +237,7 @@ void Pool::Validate() const {
     TENURE_CHECK(!segment.closed || RangeAt(offset).BlocksIn(offset) == 0);
     TENURE_CHECK(segment.segment.has_value() || !segment.share.valid());
     if (!segment.granted.has_value()) continue;
-    places.emplace(offset, offset + shape_.segment_size);
+    TENURE_CHECK(places.emplace(offset, offset + shape_.segment_size).second);
     sums.requested += shape_.segment_size;
     sums.granted += shape_.segment_size;
   }

@@ -64,7 +64,8 @@ class Pool {
   const PoolBytes& bytes() const { return bytes_; }
 
   // What placing came to: blocks for all that was asked for, in the same order, or the Segments
-  // that must come first, or neither if the range has no place for them.
+  // that must come first, or neither if the range has no place for them. When those have come,
+  // place again: hardly ever others are missing then, as all holes are looked at anew.
   struct Placement {
     std::vector<PoolRange::Block> blocks;
     std::vector<Bytes> missing;
@@ -73,9 +74,12 @@ class Pool {
   };
   // All or nothing. REQUIRES: valid specs, at least one.
   Placement Place(std::span<const BufferSpec> specs);
-  // Whole Segments side by side, for the Session to divide; `bytes` is rounded up.
+  // Whole Segments side by side, for the Session to divide; `bytes` is rounded up. REQUIRES:
+  // bytes > 0.
   Placement PlaceSegments(BufferKind kind, Bytes bytes);
 
+  // A block that was placed is not needed after all.
+  void GiveBack(BufferKind kind, const PoolRange::Block& block) { RangeOf(kind).Free(block); }
   // Registers blocks that were placed.
   Buffer AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block);
   // The offsets of the Segments, in order.
@@ -104,7 +108,8 @@ class Pool {
 
   // The largest Buffer that could be placed once at most `most` Segments had come.
   Bytes LargestFree(uint64_t most) const;
-  // Live Buffers around the largest hole of the filled Segments of a kind: what to wait for.
+  // Live Buffers around the largest hole of the filled Segments of a kind: what to wait for. None
+  // if nothing is free.
   std::vector<Buffer> AroundLargestHole(BufferKind kind) const;
 
   // CHECKs all sums.

@@ -1,7 +1,7 @@
 #include "core/runtime/pool_range.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 #include "core/base/check.h"
 
@@ -43,71 +43,106 @@ void PoolRange::Count(const Block& block, int change) {
   }
 }
 
-std::vector<PoolRange::Gap> PoolRange::Gaps() const {
-  std::unordered_map<uint64_t, Bytes> ending;
-  std::unordered_map<uint64_t, Bytes> beginning;
+std::vector<PoolRange::Stretch> PoolRange::Stretches() const {
+  Stretch pieces;
   allocator_.ForEachFree(OffsetAllocator::kGranule, [&](Range free) {
-    if (SlotOf(free.end()) == free.end()) ending[free.end().count()] = free.size();
-    if (SlotOf(free.begin()) == free.begin()) beginning[free.begin().count()] = free.size();
-  });
-  const auto found = [](const auto& borders, Bytes border) {
-    const auto entry = borders.find(border.count());
-    return entry == borders.end() ? Bytes(0) : entry->second;
-  };
-  std::vector<Gap> gaps;
-  Bytes begin = offsets_.begin();
-  const auto close = [&](Bytes end) {
-    if (begin < end) {
-      gaps.push_back({.empty = Range(begin, end),
-                      .free_before = found(ending, begin),
-                      .free_after = found(beginning, end)});
+    if (SlotOf(free.begin()) == free.begin() || SlotOf(free.end()) == free.end()) {
+      pieces.push_back({.range = free, .empty = false});
     }
+  });
+  Bytes begin = offsets_.begin();
+  const auto end_gap = [&](Bytes end) {
+    if (begin < end) pieces.push_back({.range = Range(begin, end), .empty = true});
     begin = end + segment_size_;
   };
-  for (const auto& [slot, unused] : slots_) close(slot);
-  close(offsets_.end());
-  return gaps;
+  for (const auto& [slot, unused] : slots_) end_gap(slot);
+  end_gap(offsets_.end());
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.range.begin() < b.range.begin(); });
+
+  std::vector<Stretch> stretches;
+  for (const Piece& piece : pieces) {
+    const bool goes_on =
+        !stretches.empty() && stretches.back().back().range.end() == piece.range.begin();
+    if (!goes_on) stretches.emplace_back();
+    stretches.back().push_back(piece);
+  }
+  return stretches;
 }
 
+// A block that needs the fewest slots can be moved, without needing others, until it begins as far
+// left or ends as far right in a piece as it may; so no other offsets are tried.
 std::optional<std::vector<Bytes>> PoolRange::PlanGrowth(Bytes size, Bytes alignment) const {
+  TENURE_CHECK(alignment <= segment_size_);
+  if (size > offsets_.size()) return std::nullopt;
   size = AlignUp(size, OffsetAllocator::kGranule);
-  std::optional<Range> best;
-  const auto consider = [&](Range filled) {
-    if (!best.has_value() || filled.size() < best->size()) best = filled;
+  std::vector<Bytes> taken;
+  for (const auto& [slot, unused] : slots_) taken.push_back(slot);
+  const auto empty_before = [&](Bytes slot) {
+    const auto first = std::lower_bound(taken.begin(), taken.end(), slot);
+    return (slot - offsets_.begin()) / segment_size_ - static_cast<uint64_t>(first - taken.begin());
   };
-  for (const Gap& gap : Gaps()) {
-    const Bytes border = gap.empty.begin();
-    // From the left: behind what is free before the gap.
-    const Bytes start = std::min(AlignUp(border - gap.free_before, alignment), border);
-    const Bytes end = start + size;
-    if (end <= gap.empty.end()) {
-      consider(Range(border, AlignUp(end, segment_size_)));
-    } else if (end <= gap.empty.end() + gap.free_after) {
-      consider(gap.empty);
-    }
-    // From the right: so that it ends in what is free after the gap.
-    const Bytes lacking = AlignUp(SaturatingSub(size, gap.free_after), segment_size_);
-    if (!gap.free_after.zero() && lacking <= gap.empty.size()) {
-      consider(Range(gap.empty.end() - lacking, gap.empty.end()));
+
+  std::optional<Range> best;
+  std::pair<uint64_t, uint64_t> fewest_lowest;
+  for (const Stretch& stretch : Stretches()) {
+    const Range bounds(stretch.front().range.begin(), stretch.back().range.end());
+    const auto consider = [&](Bytes start) {
+      if (start < bounds.begin() || start + size > bounds.end()) return;
+      const Range touched(SlotOf(start), AlignUp(start + size, segment_size_));
+      const uint64_t first = empty_before(touched.begin());
+      const std::pair slots(empty_before(touched.end()) - first, first);
+      if (best.has_value() && slots >= fewest_lowest) return;
+      best = touched;
+      fewest_lowest = slots;
+    };
+    for (const Piece& piece : stretch) {
+      consider(AlignUp(piece.range.begin(), alignment));
+      if (size <= piece.range.end()) consider(AlignDown(piece.range.end() - size, alignment));
     }
   }
   if (!best.has_value()) return std::nullopt;
   std::vector<Bytes> slots;
-  for (Bytes slot = best->begin(); slot < best->end(); slot += segment_size_) slots.push_back(slot);
+  for (Bytes slot = best->begin(); slot < best->end(); slot += segment_size_) {
+    if (!slots_.contains(slot)) slots.push_back(slot);
+  }
   return slots;
 }
 
 Bytes PoolRange::LargestFree(uint64_t most) const {
   Bytes largest = allocator_.usage().largest_free;
-  for (const Gap& gap : Gaps()) {
-    const uint64_t slots = std::min(most, gap.empty.size() / segment_size_);
-    const Bytes filled = segment_size_ * slots;
-    const Bytes reached = filled == gap.empty.size()
-                              ? gap.free_before + filled + gap.free_after
-                              : std::max(gap.free_before, gap.free_after) + filled;
-    if (slots > 0) largest = std::max(largest, reached);
+  for (Stretch& stretch : Stretches()) {
+    largest = std::max(largest, LongestFrom(stretch, most));
+    std::reverse(stretch.begin(), stretch.end());
+    largest = std::max(largest, LongestFrom(stretch, most));
   }
   return largest;
+}
+
+Bytes PoolRange::LongestFrom(const Stretch& pieces, uint64_t most) const {
+  const auto slots = [&](size_t i) {
+    return pieces[i].empty ? pieces[i].range.size() / segment_size_ : 0;
+  };
+  Bytes longest;
+  // Of the pieces [first, end), which may be filled as a whole.
+  Bytes bytes;
+  uint64_t filled = 0;
+  size_t end = 0;
+  for (size_t first = 0; first < pieces.size(); ++first) {
+    for (; end < pieces.size() && slots(end) <= most - filled; ++end) {
+      bytes += pieces[end].range.size();
+      filled += slots(end);
+    }
+    const uint64_t part = end < pieces.size() ? most - filled : 0;
+    longest = std::max(longest, bytes + segment_size_ * part);
+    if (first == end) {
+      ++end;
+    } else {
+      bytes -= pieces[first].range.size();
+      filled -= slots(first);
+    }
+  }
+  return longest;
 }
 
 Range PoolRange::LargestHole() const {

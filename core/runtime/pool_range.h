@@ -33,10 +33,12 @@ class PoolRange {
   // Cuts a block of whole slots into one block for each.
   std::vector<Block> SplitBySlot(Block block);
 
-  // The fewest empty slots which, once filled, let Allocate succeed; the lowest of several.
-  // nullopt if no run of slots will do. REQUIRES: as Allocate, which cannot do it now.
+  // The fewest empty slots which, once filled, let Allocate succeed; the lowest of several. They
+  // lie side by side but for what is free between them. nullopt if none will do. REQUIRES: as
+  // Allocate, which cannot do it now.
   std::optional<std::vector<Bytes>> PlanGrowth(Bytes size, Bytes alignment) const;
-  // The largest size that Allocate could serve once at most `most` slots were filled.
+  // The largest size that Allocate, at any offset, could serve once at most `most` slots were
+  // filled.
   Bytes LargestFree(uint64_t most) const;
 
   // The largest free range of the filled slots; empty if there is none.
@@ -60,18 +62,21 @@ class PoolRange {
     State state = State::kComing;
     uint32_t blocks = 0;
   };
-  // A longest run of empty slots, with the free bytes that end and begin at its borders.
-  struct Gap {
-    Range empty;
-    Bytes free_before;
-    Bytes free_after;
+  // A longest run of empty slots, or a free range that begins or ends at the border of a slot.
+  struct Piece {
+    Range range;
+    bool empty;
   };
+  // Pieces side by side, as far as they go: where a block could lie once slots were filled.
+  using Stretch = std::vector<Piece>;
 
   Slot& At(Bytes slot, State expected);
   Bytes SlotOf(Bytes offset) const { return AlignDown(offset, segment_size_); }
   // Adds `change` to the count of blocks of each slot that the block touches.
   void Count(const Block& block, int change);
-  std::vector<Gap> Gaps() const;
+  std::vector<Stretch> Stretches() const;
+  // The most bytes side by side from the first end of a piece on, with at most `most` slots filled.
+  Bytes LongestFrom(const Stretch& pieces, uint64_t most) const;
 
   const Range offsets_;
   const Bytes segment_size_;

@@ -20,6 +20,12 @@ Status Over(const char* what, const char* key, uint64_t id) {
                {{key, absl::StrCat(id)}});
 }
 
+Status NoSegment(const char* what, PoolId pool, Bytes offset) {
+  return Error(Reason::kInvalidRequest,
+               absl::StrCat(what, "; pool: ", pool.value(), ", offset: ", offset.count()),
+               {{"pool_id", absl::StrCat(pool.value())}, {"offset", absl::StrCat(offset.count())}});
+}
+
 }  // namespace
 
 void PoolTable::OpenSession(SessionId session) { sessions_.try_emplace(session); }
@@ -39,14 +45,9 @@ void PoolTable::EndSession(SessionId session, Instant now) {
   const std::set<PoolId> pools = std::move(found->second.pools);
   sessions_.erase(found);
   for (const PoolId id : pools) {
-    Entry& entry = pools_.at(id);
-    std::vector<Bytes> offsets;
-    for (const auto& [offset, segment] : entry.pool.segments()) offsets.push_back(offset);
-    for (const Bytes offset : offsets) {
-      EndShare(*entry.pool.Find(offset));
-      Settle(entry, offset);
-    }
-    EraseIfEmpty(id);
+    Pool& pool = pools_.at(id).pool;
+    for (const auto& [offset, segment] : pool.segments()) EndShare(*pool.Find(offset));
+    SettleAll(id);
   }
 }
 
@@ -59,7 +60,7 @@ void PoolTable::Renew(SessionId session, Instant now) {
   const auto found = sessions_.find(session);
   if (found == sessions_.end() || !found->second.live.valid()) return;
   Entry& entry = pools_.at(found->second.live);
-  entry.expires = After(now, entry.ttl);
+  entry.expires = std::max(entry.expires, After(now, entry.ttl));
 }
 
 std::vector<PoolTable::ExpiredPool> PoolTable::Expire(Instant now) {
@@ -78,10 +79,7 @@ void PoolTable::EndLease(Entry& entry, Instant now) {
   entry.live = false;
   sessions_.at(pool.session()).live = PoolId();
   for (const BufferId buffer : pool.ReleaseAll(now)) entry.expired_buffers.insert(buffer);
-  std::vector<Bytes> offsets;
-  for (const auto& [offset, segment] : pool.segments()) offsets.push_back(offset);
-  for (const Bytes offset : offsets) Settle(entry, offset);
-  EraseIfEmpty(pool.id());
+  SettleAll(pool.id());
 }
 
 StatusOr<Pool*> PoolTable::Open(SessionId session, Duration ttl, Instant now) {
@@ -123,9 +121,19 @@ Pool* PoolTable::FindLive(PoolId pool) {
   return const_cast<Pool*>(std::as_const(*this).FindLive(pool));
 }
 
-std::vector<Buffer> PoolTable::AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
-                                          std::span<const PoolRange::Block> blocks) {
+StatusOr<std::vector<Buffer>> PoolTable::AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
+                                                    std::span<const PoolRange::Block> blocks) {
   TENURE_CHECK(specs.size() == blocks.size());
+  size_t held = 0;
+  for (const PoolId id : sessions_.at(pool.session()).pools) {
+    const Entry& entry = pools_.at(id);
+    held += entry.pool.buffer_count() + entry.expired_buffers.size();
+  }
+  if (held + specs.size() > kMaxBuffersPerSession) {
+    for (size_t i = 0; i < specs.size(); ++i) pool.GiveBack(specs[i].kind, blocks[i]);
+    return Error(Reason::kLimit, absl::StrCat("the session holds too many buffers: ", held),
+                 {{"held", absl::StrCat(held)}, {"limit", absl::StrCat(kMaxBuffersPerSession)}});
+  }
   std::vector<Buffer> buffers;
   buffers.reserve(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
@@ -150,8 +158,7 @@ void PoolTable::Fill(PoolSegmentId id, Segment segment, Instant now) {
   entry.pool.Fill(id.offset, std::move(segment), now);
   if (entry.live) return;
   entry.pool.Close(id.offset, now);
-  Settle(entry, id.offset);
-  EraseIfEmpty(id.pool);
+  Settle(id);
 }
 
 void PoolTable::Abandon(PoolSegmentId id) {
@@ -165,11 +172,7 @@ Status PoolTable::Shrink(SessionId session, PoolId pool, std::span<const Bytes> 
   std::set<Bytes> once;
   for (const Bytes offset : offsets) {
     if (!live->IsGranted(offset) || !once.insert(offset).second) {
-      return Error(
-          Reason::kInvalidRequest,
-          absl::StrCat("no segment was granted at offset ", offset.count(), " of pool ",
-                       pool.value()),
-          {{"pool_id", absl::StrCat(pool.value())}, {"offset", absl::StrCat(offset.count())}});
+      return NoSegment("no segment was granted there", pool, offset);
     }
   }
   for (const Bytes offset : offsets) (void)Recall({pool, offset}, answer_by, now);
@@ -202,7 +205,7 @@ std::optional<ShareSerial> PoolTable::Recall(PoolSegmentId id, Instant answer_by
     recalls_.emplace(answer_by, id);
     return segment.share;
   }
-  Settle(entry, id.offset);
+  Settle(id);
   return std::nullopt;
 }
 
@@ -223,10 +226,7 @@ StatusOr<std::vector<PoolTable::Shared>> PoolTable::BeginExport(SessionId sessio
   for (const Bytes offset : offsets) {
     const PoolSegment* const segment = live->Find(offset);
     if (segment == nullptr || !segment->segment.has_value() || segment->closed) {
-      return Error(
-          Reason::kInvalidRequest,
-          absl::StrCat("pool ", pool.value(), " has no segment at offset ", offset.count()),
-          {{"pool_id", absl::StrCat(pool.value())}, {"offset", absl::StrCat(offset.count())}});
+      return NoSegment("there is no segment", pool, offset);
     }
   }
   std::vector<Shared> begun;
@@ -253,39 +253,35 @@ Status PoolTable::MaySend(const Shared& shared) const {
 }
 
 void PoolTable::EndExport(const Shared& shared) {
-  Entry& entry = pools_.at(shared.id.pool);
-  --entry.pool.Find(shared.id.offset)->exports;
-  Settle(entry, shared.id.offset);
-  EraseIfEmpty(shared.id.pool);
+  PoolSegment& segment = *pools_.at(shared.id.pool).pool.Find(shared.id.offset);
+  TENURE_CHECK(segment.exports > 0);
+  --segment.exports;
+  Settle(shared.id);
 }
 
 void PoolTable::EndSending(const Shared& shared, bool sent) {
   const auto found = shares_.find(shared.share);
   if (found == shares_.end()) return;
   const PoolSegmentId id = found->second;
-  Entry& entry = pools_.at(id.pool);
-  PoolSegment& segment = *entry.pool.Find(id.offset);
+  PoolSegment& segment = *pools_.at(id.pool).pool.Find(id.offset);
+  TENURE_CHECK(segment.sending > 0);
   --segment.sending;
   segment.sent |= sent;
   if (segment.sent || segment.sending > 0) return;
   EndShare(segment);
-  Settle(entry, id.offset);
-  EraseIfEmpty(id.pool);
+  Settle(id);
 }
 
 bool PoolTable::CloseShare(SessionId session, ShareSerial share, Instant now) {
   const auto found = shares_.find(share);
   if (found == shares_.end()) return false;
   const PoolSegmentId id = found->second;
-  Entry& entry = pools_.at(id.pool);
-  if (entry.pool.session() != session) return false;
-  PoolSegment& segment = *entry.pool.Find(id.offset);
+  Pool& pool = pools_.at(id.pool).pool;
+  if (pool.session() != session) return false;
+  PoolSegment& segment = *pool.Find(id.offset);
   EndShare(segment);
-  const bool given_back =
-      !segment.closed && (segment.granted.has_value() || entry.pool.Unused(id.offset));
-  if (given_back) entry.pool.Close(id.offset, now);
-  Settle(entry, id.offset);
-  EraseIfEmpty(id.pool);
+  if (segment.granted.has_value() || pool.Unused(id.offset)) pool.Close(id.offset, now);
+  Settle(id);
   return true;
 }
 
@@ -302,10 +298,21 @@ void PoolTable::EndShare(PoolSegment& segment) {
   segment.sent = false;
 }
 
-void PoolTable::Settle(Entry& entry, Bytes offset) {
-  const PoolSegment& segment = *entry.pool.Find(offset);
+void PoolTable::Settle(PoolSegmentId id) {
+  Pool& pool = pools_.at(id.pool).pool;
+  const PoolSegment& segment = *pool.Find(id.offset);
   if (!segment.closed || segment.share.valid() || segment.exports > 0) return;
-  returned_.push_back(entry.pool.Take(offset));
+  returned_.push_back(pool.Take(id.offset));
+  EraseIfEmpty(id.pool);
+}
+
+void PoolTable::SettleAll(PoolId pool) {
+  std::vector<PoolSegmentId> ids;
+  for (const auto& [offset, segment] : pools_.at(pool).pool.segments()) {
+    ids.push_back({pool, offset});
+  }
+  for (const PoolSegmentId id : ids) Settle(id);
+  if (ids.empty()) EraseIfEmpty(pool);
 }
 
 void PoolTable::EraseIfEmpty(PoolId pool) {
@@ -351,7 +358,8 @@ PoolTable::Use PoolTable::UseBy(SessionId session) const {
 }
 
 Bytes PoolTable::LargestFree(uint64_t most) const {
-  Bytes largest = std::min(shape_.segment_size * most, shape_.kind_bytes);
+  const uint64_t slots = shape_.kind_bytes / shape_.segment_size;
+  Bytes largest = shape_.segment_size * std::min(most, slots);
   for (const auto& [id, entry] : pools_) {
     if (entry.live) largest = std::max(largest, entry.pool.LargestFree(most));
   }

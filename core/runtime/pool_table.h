@@ -34,6 +34,9 @@ struct PoolSegmentId {
 // Segments that nobody has any more pile up in here until TakeReturned. Thread-compatible.
 class PoolTable {
  public:
+  // Most Buffers that one Session may hold, live or expired and not answered for.
+  static constexpr size_t kMaxBuffersPerSession = 100'000;
+
   struct Ids {
     IdSequence<PoolId>& pools;
     IdSequence<BufferId>& buffers;
@@ -47,7 +50,7 @@ class PoolTable {
   void CloseSession(SessionId session, Instant now);
   void EndSession(SessionId session, Instant now);
   bool IsOpen(SessionId session) const;
-  // Renews the lease on the live Pool.
+  // Renews the lease on the live Pool, which never shortens it.
   void Renew(SessionId session, Instant now);
   // Ends the leases whose time is over, and returns their Pools.
   struct ExpiredPool {
@@ -67,9 +70,10 @@ class PoolTable {
   const Pool* FindLive(PoolId pool) const;
 
   // --- Buffers.
-  // REQUIRES: blocks of this live Pool, as many as specs.
-  std::vector<Buffer> AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
-                                 std::span<const PoolRange::Block> blocks);
+  // LIMIT if the Session would hold too many; then the blocks are given back. REQUIRES: blocks of
+  // this live Pool for the specs.
+  StatusOr<std::vector<Buffer>> AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
+                                           std::span<const PoolRange::Block> blocks);
   // LEASE_EXPIRED, LEASE_NOT_FOUND.
   Status Release(SessionId session, BufferId buffer, Instant now);
 
@@ -85,7 +89,7 @@ class PoolTable {
   // those that no Session has mapped, then those unused for longest.
   std::vector<PoolSegmentId> Unused(Instant since = kNever) const;
   // Wants it back, at once if it has no Share; else the serial that its Session is to be asked for.
-  // REQUIRES: one of Unused.
+  // REQUIRES: one of Unused, or granted.
   std::optional<ShareSerial> Recall(PoolSegmentId id, Instant answer_by, Instant now);
   // Ends recalls whose time is over; returns how many went unanswered.
   size_t EndRecalls(Instant now);
@@ -153,10 +157,10 @@ class PoolTable {
   void EndLease(Entry& entry, Instant now);
   // Ends the Share, if there is one.
   void EndShare(PoolSegment& segment);
-  // Returns the Segment if nothing holds it any more.
-  void Settle(Entry& entry, Bytes offset);
+  // Returns the Segment if nothing holds it any more. A Pool that is over goes with its last one.
+  void Settle(PoolSegmentId id);
+  void SettleAll(PoolId pool);
   void EraseIfEmpty(PoolId pool);
-  void ForgetRecall(PoolSegmentId id, PoolSegment& segment);
 
   const Pool::Shape shape_;
   const Ids ids_;

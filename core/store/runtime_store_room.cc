@@ -12,9 +12,6 @@ namespace {
 // Bounds how late a caller sees that it has left, or that nothing is to be waited for any more.
 constexpr Duration kLookAround = std::chrono::milliseconds(20);
 
-// Most Buffers that one Session may hold.
-constexpr size_t kMaxBuffers = 100'000;
-
 Bytes Requested(const PoolRequest& request) {
   if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
   Bytes sum;
@@ -39,11 +36,6 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
   TENURE_RETURN_IF_ERROR(lost_);
   const Instant now = clock_.Now();
   TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, options_.lease_ttl, now));
-  const auto* const specs = std::get_if<std::vector<BufferSpec>>(&request.wanted);
-  if (specs != nullptr && pool->buffer_count() + specs->size() > kMaxBuffers) {
-    return Error(Reason::kLimit, absl::StrCat("a session may hold as many buffers: ", kMaxBuffers),
-                 {{"limit", absl::StrCat(kMaxBuffers)}});
-  }
   Waiter waiter{.request = request,
                 .pool = pool->id(),
                 .give_up = After(now, request.wait),
@@ -144,7 +136,12 @@ Pool::Placement RuntimeStore::TryPlace(Waiter& waiter, Pool& pool) {
     const auto& specs = std::get<std::vector<BufferSpec>>(waiter.request.wanted);
     placement = pool.Place(specs);
     if (!placement.placed()) return placement;
-    grant.buffers = pools_.AddBuffers(pool, specs, placement.blocks);
+    StatusOr<std::vector<Buffer>> buffers = pools_.AddBuffers(pool, specs, placement.blocks);
+    if (!buffers.ok()) {
+      waiter.result = buffers.status();
+      return placement;
+    }
+    grant.buffers = *std::move(buffers);
     counters_.buffers_granted += grant.buffers.size();
   }
   waiter.result = std::move(grant);
