@@ -29,7 +29,7 @@ TEST_F(AdminServiceTest, StatusTellsTheWholeLedgerAndItBalances) {
   EXPECT_EQ(status.devices(0).name(), "host:0");
   EXPECT_EQ(status.devices(0).uuid(), "small-host:0");
   EXPECT_GT(status.devices(0).backend_counters().segments_created(), 0u);
-  ASSERT_EQ(status.devices(0).arenas_size(), 1);
+  ASSERT_EQ(status.devices(0).arenas_size(), 2);
   const v1::ArenaLedger& arena = status.devices(0).arenas(0);
   EXPECT_EQ(arena.arena(), "weights");
   EXPECT_EQ(arena.leased(), 20'000u);
@@ -41,6 +41,21 @@ TEST_F(AdminServiceTest, StatusTellsTheWholeLedgerAndItBalances) {
   EXPECT_EQ(arena.allocated(), arena.leased() + arena.loading() + arena.idle() +
                                    arena.quarantined() + arena.padding());
   EXPECT_EQ(arena.requested(), 50'000u);
+
+  v1::AcquireBuffersRequest buffers;
+  buffers.add_buffers()->set_size(KiB(40).count() + 1);
+  v1::AcquireBuffersResponse granted;
+  ASSERT_TRUE(leases_->AcquireBuffers(Call().get(), buffers, &granted).ok());
+  grpc::ClientContext again;
+  ASSERT_EQ(ReasonOf(admin_->GetStatus(&again, {}, &status)), "OK");
+  const v1::ArenaLedger& runtime = status.devices(0).arenas(1);
+  EXPECT_EQ(runtime.arena(), "runtime");
+  EXPECT_EQ(runtime.leased(), KiB(40).count() + 1);
+  EXPECT_EQ(runtime.padding(), 255u);
+  EXPECT_EQ(runtime.pooled(), KiB(64).count() - KiB(40).count() - 256);
+  EXPECT_EQ(runtime.free(), runtime.cached() + runtime.pooled() + runtime.unbacked());
+  EXPECT_EQ(runtime.capacity(), runtime.leased() + runtime.padding() + runtime.free());
+  EXPECT_EQ(runtime.largest_free(), KiB(256).count() - KiB(40).count() - 256);
 }
 
 TEST_F(AdminServiceTest, SessionsAreListedWithWhatTheyHold) {
