@@ -15,11 +15,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tenure/call_options.h"
 #include "tenure/daemon_status.h"
 #include "tenure/errors.h"
 #include "tenure/export.h"
@@ -42,13 +42,6 @@ struct ConnectOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(30);
   // The same for loads and watches.
   std::chrono::nanoseconds load_timeout = std::chrono::minutes(10);
-};
-
-struct CallOptions {
-  // Unset: as in ConnectOptions. No call goes on for longer: it ends with DEADLINE_EXCEEDED.
-  std::optional<std::chrono::nanoseconds> timeout{};
-  // Ends the call with CANCELLED when stop is requested.
-  std::stop_token cancel{};
 };
 
 struct AcquireRequest {
@@ -139,7 +132,6 @@ TENURE_CLIENT_API std::string_view Version();
 }  // namespace tenure::client
 
 namespace tenure {
-using client::CallOptions;
 using client::Client;
 using client::ConnectOptions;
 using client::ErrorReason;
