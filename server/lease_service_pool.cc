@@ -103,7 +103,7 @@ Status LeaseService::Grow(grpc::ServerContext& context, const v1::GrowPoolReques
   TENURE_ASSIGN_OR_RETURN(const PoolGrant grant,
                           AcquirePool(context, wanted, request.device(), request.request_id()));
   *response.mutable_pool() = ToProto(grant.pool);
-  response.set_offset(grant.segments.front().count());
+  if (!grant.segments.empty()) response.set_offset(grant.segments.front().count());
   response.set_bytes((grant.pool.segment_size * grant.segments.size()).count());
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include "client/cpp/connection.h"
 #include "client/cpp/error.h"
 #include "client/cpp/reconnector.h"
+#include "client/cpp/session_pool.h"
 #include "client/cpp/translate.h"
 
 namespace tenure::client {
@@ -60,6 +61,18 @@ absl::StatusOr<WeightLease> Client::Acquire(const AcquireRequest& request,
   return reconnector_->Run(deadline, [&](Connection& connection) {
     return connection.Acquire(request, deadline, options.cancel);
   });
+}
+
+absl::StatusOr<BufferPool> Client::OpenPool(const PoolOptions& pool,
+                                            const CallOptions& options) const {
+  const Deadline deadline(options.timeout.value_or(timeout_));
+  absl::StatusOr<std::shared_ptr<LocalPool>> opened =
+      reconnector_->Run(deadline, [&](Connection& connection) {
+        return SessionPool::Open(connection.shared_from_this(), pool, timeout_, deadline,
+                                 options.cancel);
+      });
+  if (!opened.ok()) return opened.status();
+  return BufferPool(*std::move(opened));
 }
 
 absl::StatusOr<UnloadResult> Client::Unload(const std::string& name, uint64_t revision,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <unistd.h>
+#include <thread>
 #include <utility>
 
 #include "client/cpp/duration.h"
@@ -50,6 +51,9 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOption
                                      [](Connection* connection) {
                                        if (connection->forked()) {
                                          connection->session_->AbandonAfterFork();
+                                       } else if (connection->session_->InThread()) {
+                                         // It cannot wait for itself to end.
+                                         std::thread([connection] { delete connection; }).detach();
                                        } else {
                                          delete connection;
                                        }

@@ -36,7 +36,8 @@ namespace tenure::client {
   ENTRY(cuMemcpyDtoHAsync)                     \
   ENTRY(cuStreamCreate)                        \
   ENTRY(cuStreamSynchronize)                   \
-  ENTRY(cuStreamDestroy)
+  ENTRY(cuStreamDestroy)                       \
+  ENTRY(cuEventQuery)
 
 // NVIDIA's driver, opened at run time, so that one library serves with and without a GPU. Each
 // member is the function of its name; cuda.h says what it does. Never closed, since it leaves

@@ -29,6 +29,7 @@ class CudaPoolMapping final : public PoolMapping {
   absl::Status Unmap(uint64_t offset, uint64_t bytes) override;
   bool waits() const override { return true; }
   std::optional<int> cuda_ordinal() const override { return device_->ordinal(); }
+  std::shared_ptr<CudaEvents> cuda_events() const override { return DriverCudaEvents(device_); }
 
  private:
   CudaPoolMapping(std::shared_ptr<CudaDevice> device, CUdeviceptr at, uint64_t size_bytes);

@@ -12,12 +12,17 @@ inline constexpr std::string_view kDaemonUnreachable = "DAEMON_UNREACHABLE";
 inline constexpr std::string_view kDaemonGone = "DAEMON_GONE";
 inline constexpr std::string_view kHeartbeatMissed = "HEARTBEAT_MISSED";
 inline constexpr std::string_view kReleased = "RELEASED";
+inline constexpr std::string_view kScopeReleased = "SCOPE_RELEASED";
+inline constexpr std::string_view kRecording = "RECORDING";
 inline constexpr std::string_view kForked = "FORKED";
 inline constexpr std::string_view kProtocol = "PROTOCOL";
 inline constexpr std::string_view kUnsupportedBackend = "UNSUPPORTED_BACKEND";
 inline constexpr std::string_view kCudaUnavailable = "CUDA_UNAVAILABLE";
 inline constexpr std::string_view kCudaDeviceNotFound = "CUDA_DEVICE_NOT_FOUND";
 inline constexpr std::string_view kCudaFailed = "CUDA_FAILED";
+
+// The daemon's, for what the library refuses in its place.
+inline constexpr std::string_view kInvalidRequest = "INVALID_REQUEST";
 
 // An error whose reason ErrorReason gives back.
 absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::string_view message,

@@ -101,6 +101,8 @@ class HandleSession {
   using GiveBack = std::function<void(uint64_t pool_id, const std::vector<uint64_t>& offsets)>;
   void SetGiveBack(GiveBack give_back);
 
+  // True in the session's own thread, which calls listeners.
+  bool InThread() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Lets go of the connection in a forked child, where the thread does not exist.
   void AbandonAfterFork() { socket_.Close(); }
 

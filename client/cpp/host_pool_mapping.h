@@ -22,6 +22,7 @@ class HostPoolMapping final : public PoolMapping {
   absl::Status Unmap(uint64_t offset, uint64_t bytes) override;
   bool waits() const override { return false; }
   std::optional<int> cuda_ordinal() const override { return std::nullopt; }
+  std::shared_ptr<CudaEvents> cuda_events() const override { return DriverCudaEvents(nullptr); }
 
  private:
   using PoolMapping::PoolMapping;

@@ -3,8 +3,10 @@
 #include <absl/status/status.h>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "client/cpp/cuda_events.h"
 #include "client/cpp/unique_fd.h"
 
 namespace tenure::client {
@@ -29,6 +31,9 @@ class PoolMapping {
   virtual bool waits() const = 0;
   // Of the CUDA device on which `base` is an address; nullopt if it is one of the host's.
   virtual std::optional<int> cuda_ordinal() const = 0;
+
+  // For the fences of its buffers.
+  virtual std::shared_ptr<CudaEvents> cuda_events() const = 0;
 
   std::byte* base() const { return base_; }
   uint64_t size_bytes() const { return size_bytes_; }

@@ -15,7 +15,7 @@ namespace tenure {
 // Whole Segments side by side, for the Session to divide itself.
 struct SegmentsSpec {
   BufferKind kind = BufferKind::kActivation;
-  Bytes bytes;  // rounded up to whole Segments; positive
+  Bytes bytes;  // rounded up to whole Segments; zero: the Pool is opened, and that is all
 };
 
 // Asks for runtime memory; see AcquireBuffersRequest and GrowPoolRequest in buffer.proto.

@@ -128,6 +128,10 @@ Pool::Placement RuntimeStore::TryPlace(Waiter& waiter, Pool& pool) {
   PoolGrant grant{.pool = ViewOf(pool.id()), .buffers = {}, .segments = {}};
   Pool::Placement placement;
   if (const auto* whole = std::get_if<SegmentsSpec>(&waiter.request.wanted)) {
+    if (whole->bytes.zero()) {
+      waiter.result = std::move(grant);
+      return placement;
+    }
     placement = pool.PlaceSegments(whole->kind, whole->bytes);
     if (!placement.placed()) return placement;
     grant.segments = pool.Grant(whole->kind, placement.blocks.front());

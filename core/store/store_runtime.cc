@@ -42,9 +42,9 @@ Status CheckWanted(const PoolRequest& request) {
     return CheckSpecs(*specs);
   }
   const Bytes bytes = std::get<SegmentsSpec>(request.wanted).bytes;
-  if (!bytes.zero() && bytes <= kMostBytes) return absl::OkStatus();
+  if (bytes <= kMostBytes) return absl::OkStatus();
   return Error(Reason::kInvalidRequest,
-               absl::StrCat("a pool grows by 1 byte to ", FormatBytes(kMostBytes), ", not by ",
+               absl::StrCat("a pool grows by at most ", FormatBytes(kMostBytes), ", not by ",
                             bytes.count()));
 }
 

@@ -1,7 +1,6 @@
 #include "tests/bench/allocator_figures.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <malloc.h>
 #include <new>
@@ -13,6 +12,7 @@
 #include "core/arena/offset_allocator.h"
 #include "core/base/check.h"
 #include "tests/bench/baselines.h"
+#include "tests/bench/buffer_sizes.h"
 #include "tests/bench/map_allocator.h"
 
 namespace tenure::bench {
@@ -37,20 +37,6 @@ constexpr Count kMost = {.name = "1m", .live = 1'000'000, .pairs_per_round = 500
 struct Request {
   uint32_t replaced;
   Bytes size;
-};
-
-// Sizes of the buffers of one inference: 64 KiB to 256 MiB, the large ones more often, times what
-// is there of a full batch. Continuous, as shapes that change from request to request are.
-class BufferSizes {
- public:
-  Bytes Next(std::mt19937_64& random) {
-    const double buffer = std::exp2(28 - 12 * std::pow(unit_(random), 1.5));
-    const double batch = std::exp2(-3 * unit_(random));
-    return Bytes(std::max<uint64_t>(KiB(64).count(), static_cast<uint64_t>(buffer * batch)));
-  }
-
- private:
-  std::uniform_real_distribution<double> unit_;
 };
 
 // The same requests for everyone: `live` blocks one after the other, then replacements.

@@ -149,10 +149,13 @@ TEST_F(BufferServiceTest, APoolGrowsByWholeSegmentsAndShrinksByThoseItGotSo) {
   EXPECT_EQ(ReasonOf(leases_->ShrinkPool(Call().get(), shrink, &shrunk)), "INVALID_REQUEST");
   shrink.set_offsets(0, grown.offset() + 1);
   EXPECT_EQ(ReasonOf(leases_->ShrinkPool(Call().get(), shrink, &shrunk)), "INVALID_REQUEST");
-  for (const uint64_t bytes : {uint64_t{0}, UINT64_MAX}) {
-    grow.set_bytes(bytes);
-    EXPECT_EQ(ReasonOf(leases_->GrowPool(Call().get(), grow, &grown)), "INVALID_REQUEST");
-  }
+  grow.set_bytes(UINT64_MAX);
+  EXPECT_EQ(ReasonOf(leases_->GrowPool(Call().get(), grow, &grown)), "INVALID_REQUEST");
+  grow.set_bytes(0);
+  ASSERT_TRUE(leases_->GrowPool(Call().get(), grow, &grown).ok());
+  EXPECT_EQ(grown.pool().pool_id(), shrink.pool_id());
+  EXPECT_EQ(grown.bytes(), 0U);
+  EXPECT_EQ(LedgerNow().leased, KiB(64));
 }
 
 // field case 2

@@ -15,11 +15,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tenure/buffer_pool.h"
+#include "tenure/call_options.h"
 #include "tenure/daemon_status.h"
 #include "tenure/errors.h"
 #include "tenure/export.h"
@@ -42,13 +43,6 @@ struct ConnectOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(30);
   // The same for loads and watches.
   std::chrono::nanoseconds load_timeout = std::chrono::minutes(10);
-};
-
-struct CallOptions {
-  // Unset: as in ConnectOptions. No call goes on for longer: it ends with DEADLINE_EXCEEDED.
-  std::optional<std::chrono::nanoseconds> timeout{};
-  // Ends the call with CANCELLED when stop is requested.
-  std::stop_token cancel{};
 };
 
 struct AcquireRequest {
@@ -88,6 +82,12 @@ class TENURE_CLIENT_API Client {
                                       const std::string& device = {},
                                       const CallOptions& options = {}) const;
   absl::StatusOr<WeightLease> Acquire(const AcquireRequest& request,
+                                      const CallOptions& options = {}) const;
+
+  // Runtime memory. The pool goes on as long as this session: it is lost, and a new one is to be
+  // opened, when the daemon says so or is gone. DEVICE_NOT_FOUND; UNSUPPORTED_BACKEND and the like
+  // if this process cannot map memory of the device.
+  absl::StatusOr<BufferPool> OpenPool(const PoolOptions& pool = {},
                                       const CallOptions& options = {}) const;
 
   // `revision` 0: the current one, or else the last one there was. `device` empty: any.
@@ -139,7 +139,6 @@ TENURE_CLIENT_API std::string_view Version();
 }  // namespace tenure::client
 
 namespace tenure {
-using client::CallOptions;
 using client::Client;
 using client::ConnectOptions;
 using client::ErrorReason;

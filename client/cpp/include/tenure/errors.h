@@ -7,7 +7,9 @@
 //   DAEMON_UNREACHABLE     nothing answers in the directory
 //   DAEMON_GONE            the daemon closed the connection
 //   HEARTBEAT_MISSED       no answer for so long that the lease may have ended
-//   RELEASED               this lease object was released or moved from
+//   RELEASED               this lease or buffer was released or moved from
+//   SCOPE_RELEASED         this scope was released or moved from
+//   RECORDING              what the pool does is being recorded already
 //   FORKED                 the client was made by the process that this one was forked from
 //   PROTOCOL               the daemon said something that its protocol rules out
 //   UNSUPPORTED_BACKEND    the memory is of a kind that this library cannot map

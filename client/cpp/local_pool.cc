@@ -1,0 +1,178 @@
+#include "client/cpp/local_pool.h"
+
+#include <bit>
+#include <utility>
+
+#include "client/cpp/error.h"
+#include "client/cpp/pool_guard.h"
+#include "core/base/check.h"
+
+namespace tenure::client {
+
+LocalPool::LocalPool(const Options& options, std::shared_ptr<SegmentSource> source,
+                     std::shared_ptr<CudaEvents> events)
+    : options_(options),
+      source_(std::move(source)),
+      pending_(std::move(events)),
+      parts_{Part(options.idle_ttl), Part(options.idle_ttl), Part(options.idle_ttl)} {}
+
+LocalPool::~LocalPool() = default;
+
+absl::Status LocalPool::CheckRequest(uint64_t bytes, uint64_t alignment, BufferKind kind) const {
+  std::string what;
+  if (bytes == 0 || bytes > options_.range_bytes) {
+    what = "a buffer has 1 to " + std::to_string(options_.range_bytes) + " bytes";
+  } else if (!std::has_single_bit(alignment) || alignment > kMostAlignment) {
+    what = "an alignment is a power of two and at most " + std::to_string(kMostAlignment);
+  } else if (static_cast<size_t>(kind) >= kKinds) {
+    what = "there is no such kind of buffer";
+  } else {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, kInvalidRequest, what,
+                   {{"bytes", std::to_string(bytes)}, {"alignment", std::to_string(alignment)}});
+}
+
+absl::StatusOr<PoolBlock> LocalPool::Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
+                                             const CallOptions& options) {
+  if (bytes == 0 || bytes > options_.range_bytes || !std::has_single_bit(alignment) ||
+      alignment > kMostAlignment || static_cast<size_t>(kind) >= kKinds) [[unlikely]] {
+    return CheckRequest(bytes, alignment, kind);
+  }
+  const Request request{.bytes = bytes, .alignment = alignment, .kind = kind};
+  Guard guard(*this);
+  if (!valid_.load(std::memory_order_relaxed)) return LostError();
+  DrainSome();
+  if (PartOf(kind).line.empty()) {
+    if (const std::optional<PoolBlock> block = Take(request)) return *block;
+  }
+  return AcquireSlowly(guard, request, options);
+}
+
+std::optional<PoolBlock> LocalPool::Take(const Request& request) {
+  Part& part = PartOf(request.kind);
+  const std::optional<OffsetAllocator::Block> taken =
+      part.allocator.Allocate(tenure::Bytes(request.bytes), tenure::Bytes(request.alignment));
+  if (!taken.has_value()) return std::nullopt;
+  PoolBlock block = PoolBlock::Of(*taken, request.kind);
+  part.used += block.bytes;
+  part.peak.Note(part.used);
+  ++live_;
+  if (recorder_.on()) {
+    block.note = recorder_.Acquired(request.bytes, request.alignment, request.kind);
+  }
+  return block;
+}
+
+void LocalPool::Free(const PoolBlock& block) {
+  Part& part = PartOf(block.kind);
+  part.allocator.Free(block.block());
+  part.used -= block.bytes;
+  if (block.note != 0) recorder_.Ended(block.note, recorder_.next_step());
+}
+
+void LocalPool::DrainSome() {
+  // What is recorded ends as early as can be seen.
+  if (recorder_.on()) return DrainAll();
+  if (pending_.DrainSome([this](const PoolBlock& block) { Free(block); })) Serve();
+}
+
+void LocalPool::DrainAll() {
+  if (pending_.DrainAll([this](const PoolBlock& block) { Free(block); })) Serve();
+}
+
+void LocalPool::CountDown() {
+  if (--live_ != 0 || self_ == nullptr) return;
+  TakeOutAll();
+  Defer().self = std::move(self_);
+}
+
+absl::Status LocalPool::Release(const PoolBlock& block, std::span<const Fence> fences) {
+  if (!fences.empty()) TENURE_CLIENT_RETURN_IF_ERROR(pending_.Check(fences));
+  Guard guard(*this);
+  if (recorder_.on()) DrainAll();
+  Retire(block, fences);
+  if (recorder_.on()) recorder_.Released();
+  CountDown();
+  return absl::OkStatus();
+}
+
+void LocalPool::Retire(const PoolBlock& block, std::span<const Fence> fences) {
+  if (!pending_.Hold(block, fences)) {
+    Free(block);
+    if (waiting_ != 0) Serve();
+  } else if (waiting_ != 0) {
+    // Its timeline may have advanced before it was watched.
+    DrainAll();
+  }
+}
+
+void LocalPool::ReleaseNever(const PoolBlock& block) {
+  Guard guard(*this);
+  pending_.HoldForEver(block);
+  CountDown();
+}
+
+void LocalPool::Close() {
+  Guard guard(*this);
+  closed_ = true;
+  if (live_ != 0) self_ = shared_from_this();
+  DrainAll();
+  TakeOutAll();
+}
+
+bool LocalPool::done() const {
+  const std::lock_guard lock(lock_);
+  return closed_ && live_ == 0 && segments_.empty();
+}
+
+uint64_t LocalPool::held_bytes() const {
+  const std::lock_guard lock(lock_);
+  return segments_.size() * options_.segment_bytes;
+}
+
+uint64_t LocalPool::used_bytes() const {
+  const std::lock_guard lock(lock_);
+  uint64_t used = 0;
+  for (const Part& part : parts_) used += part.used;
+  return used;
+}
+
+absl::Status LocalPool::StartRecording() {
+  Guard guard(*this);
+  if (recorder_.on()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, kRecording,
+                     "what this pool does is being recorded already");
+  }
+  recorder_.Start();
+  recording_ = true;
+  return absl::OkStatus();
+}
+
+std::vector<RecordedBuffer> LocalPool::FinishRecording() {
+  Guard guard(*this);
+  DrainAll();
+  recording_ = false;
+  return recorder_.Finish();
+}
+
+absl::Status LocalPool::LostError() const {
+  return MakeError(absl::StatusCode::kFailedPrecondition, lost_,
+                   "the pool was lost, and no buffer of it is valid any more: " + lost_);
+}
+
+void LocalPool::Invalidate(std::string_view reason) {
+  Guard guard(*this);
+  if (!lost_.empty()) return;
+  lost_ = reason;
+  valid_.store(false, std::memory_order_release);
+  for (Part& part : parts_) {
+    for (Waiter* const waiter : part.line) {
+      waiter->nudged = true;
+      waiter->changed.notify_all();
+      if (waiter->growing) Defer().stops.push_back(waiter->stop_growing);
+    }
+  }
+}
+
+}  // namespace tenure::client
