@@ -26,7 +26,7 @@ using Shared = PoolTable::Shared;
 #if defined(TENURE_SANITIZED) || !defined(NDEBUG)
 constexpr int kSteps = 2'000;
 #else
-constexpr int kSteps = 42'000;
+constexpr int kSteps = 54'000;
 #endif
 constexpr Bytes kSegment = KiB(16);
 constexpr Bytes kKind = kSegment * 8;
@@ -470,15 +470,15 @@ class PoolPropertyTest : public ::testing::TestWithParam<uint32_t> {
   void Step() {
     using Operation = void (PoolPropertyTest::*)();
     static constexpr std::pair<uint64_t, Operation> kOperations[] = {
-        {18, &PoolPropertyTest::Acquire},        {16, &PoolPropertyTest::ReleaseOne},
-        {4, &PoolPropertyTest::ReleaseLost},     {6, &PoolPropertyTest::Grow},
-        {5, &PoolPropertyTest::Shrink},          {7, &PoolPropertyTest::BeginExport},
-        {20, &PoolPropertyTest::GoOnWithExport}, {7, &PoolPropertyTest::CloseShare},
-        {5, &PoolPropertyTest::Recall},          {4, &PoolPropertyTest::Pass},
-        {1, &PoolPropertyTest::HangUp},          {1, &PoolPropertyTest::Die},
-        {3, &PoolPropertyTest::Renew},           {3, &PoolPropertyTest::EndExpecting},
+        {180, &PoolPropertyTest::Acquire},        {180, &PoolPropertyTest::ReleaseOne},
+        {30, &PoolPropertyTest::ReleaseLost},     {50, &PoolPropertyTest::Grow},
+        {50, &PoolPropertyTest::Shrink},          {70, &PoolPropertyTest::BeginExport},
+        {200, &PoolPropertyTest::GoOnWithExport}, {80, &PoolPropertyTest::CloseShare},
+        {50, &PoolPropertyTest::Recall},          {30, &PoolPropertyTest::Pass},
+        {3, &PoolPropertyTest::HangUp},           {7, &PoolPropertyTest::Die},
+        {40, &PoolPropertyTest::Renew},           {30, &PoolPropertyTest::EndExpecting},
     };
-    uint64_t dice = Below(100);
+    uint64_t dice = Below(1'000);
     for (const auto& [weight, operation] : kOperations) {
       if (dice < weight) return (this->*operation)();
       dice -= weight;
