@@ -46,19 +46,27 @@ void OffsetAllocator::ValidateNeighbours() const {
 void OffsetAllocator::ValidateBins() const {
   Bytes free;
   uint64_t largest_count = 0;
-  for (uint32_t bin = 0; bin < kNoBin; ++bin) {
-    const uint32_t level = bin / kBinsPerLevel;
-    const bool marked = (level_bins_[level] >> (bin % kBinsPerLevel) & 1) != 0;
-    TENURE_CHECK(marked == (bins_[bin] != kEdge));
-    TENURE_CHECK(((levels_ >> level & 1) != 0) == (level_bins_[level] != 0));
-    uint32_t previous = kEdge;
-    for (uint32_t node = bins_[bin]; node != kEdge; previous = node, node = nodes_[node].next) {
-      const Node& hole = nodes_[node];
-      TENURE_CHECK(IsHole(node) && hole.previous == previous);
-      TENURE_CHECK(BinOf(hole.size) == bin);
-      TENURE_CHECK(hole.size <= largest_);
-      if (hole.size == largest_) ++largest_count;
-      free += hole.size;
+  for (uint32_t level = 0; level < kLevels; ++level) {
+    const uint32_t first = level * kBinsPerLevel;
+    const uint32_t marks = level_bins_[level];
+    TENURE_CHECK(((levels_ >> level & 1) != 0) == (marks != 0));
+    // Nearly all levels are empty, and looked at the more quickly.
+    static_assert(kEdge == 0);
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < kBinsPerLevel; ++i) any |= bins_[first + i];
+    TENURE_CHECK((any != 0) == (marks != 0));
+    for (uint32_t i = 0; marks != 0 && i < kBinsPerLevel; ++i) {
+      TENURE_CHECK((marks >> i & 1) == (bins_[first + i] != kEdge));
+      uint32_t previous = kEdge;
+      for (uint32_t node = bins_[first + i]; node != kEdge;
+           previous = node, node = nodes_[node].next) {
+        const Node& hole = nodes_[node];
+        TENURE_CHECK(IsHole(node) && hole.previous == previous);
+        TENURE_CHECK(BinOf(hole.size) == first + i);
+        TENURE_CHECK(hole.size <= largest_);
+        if (hole.size == largest_) ++largest_count;
+        free += hole.size;
+      }
     }
   }
   TENURE_CHECK(free == free_);

@@ -63,6 +63,8 @@ TEST_F(PoolRangeTest, GrowthLeansOnTheFreeHeadBehindAGap) {
   EXPECT_EQ(Plan(kSlot), Slots({Slot(0)}));
   EXPECT_EQ(Plan(kSlot + KiB(40)), Slots({Slot(4)}));
   EXPECT_EQ(Plan(kSlot * 2 + KiB(40)), Slots({Slot(3), Slot(4)}));
+  EXPECT_EQ(range_.LargestFree(0), KiB(40));
+  EXPECT_EQ(range_.LargestFree(1), kSlot + KiB(40));
 }
 
 TEST_F(PoolRangeTest, GrowthBridgesAGapBetweenTailAndHead) {

@@ -434,6 +434,20 @@ TEST_F(PoolTableTest, AShareOfWhichOnceSomethingWasSentOutlivesSendingsThatFail)
   EXPECT_EQ(table_.UseBy(kSession).shares, 1U);
 }
 
+TEST_F(PoolTableTest, ANewShareOfASegmentKnowsNothingOfTheOneBefore) {
+  const Buffer buffer = AcquireOne(kSegment);
+  const ShareSerial before = Map(buffer.place.begin());
+  const Shared late = Begin({buffer.place.begin()})->at(0);
+  EXPECT_TRUE(table_.CloseShare(kSession, before, now_));
+  const Shared next = Begin({buffer.place.begin()})->at(0);
+  table_.EndExport(late);
+  table_.EndExport(next);
+  table_.EndSending(next, false);
+  EXPECT_EQ(table_.UseBy(kSession).shares, 0U);
+  table_.EndSending(late, false);
+  table_.Validate();
+}
+
 TEST_F(PoolTableTest, WhatWasNeverSentIsReturnedOnceExportAndSendingHaveEnded) {
   for (const bool export_first : {true, false}) {
     const Buffer buffer = AcquireOne(kSegment);

@@ -276,6 +276,9 @@ TEST_F(PoolTest, ASegmentIsUnusedFromItsLastReleaseOn) {
   EXPECT_EQ(pool_->Find(kSegment)->unused_since, kStart + seconds(2));
   pool_->Expect(kSegment * 2);
   EXPECT_FALSE(pool_->Unused(kSegment * 2));
+  pool_->Fill(kSegment * 2, pool_.MakeSegment(kSegment), pool_.now);
+  EXPECT_TRUE(pool_->Unused(kSegment * 2));
+  EXPECT_EQ(pool_->Find(kSegment * 2)->unused_since, pool_.now);
   EXPECT_FALSE(pool_->Unused(kSegment * 3));
 }
 
