@@ -1,8 +1,8 @@
 #include "client/cpp/connection.h"
 
 #include <errno.h>
-#include <unistd.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 
 #include "client/cpp/duration.h"

@@ -25,21 +25,23 @@ v1::BufferKind ToProto(BufferKind kind) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(
-    std::shared_ptr<Connection> connection, const PoolOptions& options, Duration timeout,
-    Deadline deadline, const std::stop_token& cancel) {
+absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(std::shared_ptr<Connection> connection,
+                                                             const PoolOptions& options,
+                                                             Duration timeout, Deadline deadline,
+                                                             const std::stop_token& cancel) {
   std::shared_ptr<SessionPool> source(new SessionPool(std::move(connection), options));
   v1::GrowPoolRequest request;
   request.set_device(options.device);
   TENURE_CLIENT_ASSIGN_OR_RETURN(const Connection::GrownPool opened,
                                  source->connection_->GrowPool(request, deadline, cancel));
   source->pool_ = opened.pool;
-  auto local = std::make_shared<LocalPool>(LocalPool::Options{.base = opened.mapping->base(),
-                                                              .range_bytes = opened.pool.range_bytes,
-                                                              .segment_bytes = opened.pool.segment_bytes,
-                                                              .idle_ttl = options.idle_ttl,
-                                                              .timeout = timeout},
-                                           source, opened.mapping->cuda_events());
+  auto local =
+      std::make_shared<LocalPool>(LocalPool::Options{.base = opened.mapping->base(),
+                                                     .range_bytes = opened.pool.range_bytes,
+                                                     .segment_bytes = opened.pool.segment_bytes,
+                                                     .idle_ttl = options.idle_ttl,
+                                                     .timeout = timeout},
+                                  source, opened.mapping->cuda_events());
   source->local_ = local;
   if (!source->connection_->session().Listen(opened.pool.pool_id, source)) {
     local->Invalidate(kPoolExpired);

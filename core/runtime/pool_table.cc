@@ -184,7 +184,8 @@ std::vector<PoolSegmentId> PoolTable::Unused(Instant since) const {
   for (const auto& [id, entry] : pools_) {
     if (!entry.live) continue;
     for (const auto& [offset, segment] : entry.pool.segments()) {
-      if (segment.exports == 0 && segment.unused_since <= since && entry.pool.Unused(offset)) {
+      const bool on_its_way = segment.exports > 0 || segment.sending > 0;
+      if (!on_its_way && segment.unused_since <= since && entry.pool.Unused(offset)) {
         unused.emplace_back(segment.share.valid(), segment.unused_since, PoolSegmentId{id, offset});
       }
     }

@@ -85,8 +85,9 @@ class PoolTable {
   // is not.
   Status Shrink(SessionId session, PoolId pool, std::span<const Bytes> offsets, Instant answer_by,
                 Instant now);
-  // Those that no block lies in, since then at the latest, and that are not wanted back yet: first
-  // those that no Session has mapped, then those unused for longest.
+  // Those that no block lies in, since then at the latest, that are not on their way to their
+  // Session, and that are not wanted back yet: first those that no Session has mapped, then those
+  // unused for longest.
   std::vector<PoolSegmentId> Unused(Instant since = kNever) const;
   // Wants it back, at once if it has no Share; else the serial that its Session is to be asked for.
   // REQUIRES: one of Unused, or granted.

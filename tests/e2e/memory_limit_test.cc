@@ -60,7 +60,7 @@ class MemoryLimitTest : public ::testing::Test {
 
   void Start(const std::string& segment_size) {
     daemon_ = std::make_unique<Tenured>(TenuredSettings{
-        .capacity = "1GiB",
+        .capacity = "1024MiB",
         .segment_size = segment_size,
         .wrapper = {"/bin/sh", "-c", "echo $$ > " + cgroup_ + "/cgroup.procs && exec \"$@\"",
                     "sh"}});

@@ -20,8 +20,9 @@ constexpr auto kPoll = std::chrono::milliseconds(5);
 
 std::string ConfigText(const TenuredSettings& settings, const std::string& directory,
                        const std::string& models) {
-  const std::string device =
-      settings.device.empty() ? TestDeviceEntry(settings.capacity) : settings.device;
+  const std::string device = settings.device.empty()
+                                 ? TestDeviceEntry(settings.capacity, settings.runtime)
+                                 : settings.device;
   std::ostringstream yaml;
   yaml << "directory: " << directory << "\n"
        << "log: {level: " << settings.log_level << "}\n"
@@ -33,6 +34,9 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
        << "  segment_size: " << settings.segment_size << "\n"
        << "  retain_ttl: " << settings.retain_ttl << "\n"
        << "  cache_ttl: " << settings.cache_ttl << "\n"
+       << "runtime:\n"
+       << "  segment_size: " << settings.runtime_segment_size << "\n"
+       << "  pool_ttl: " << settings.pool_ttl << "\n"
        << "leases:\n"
        << "  ttl: " << settings.lease_ttl << "\n"
        << "  heartbeat_interval: " << settings.heartbeat_interval << "\n";

@@ -13,8 +13,11 @@ namespace tenure {
 
 // The part of a configuration that tests vary; each value as it is written in the file.
 struct TenuredSettings {
-  // Of the device, all of it for weights.
+  // Of the device, for weights and beside it for runtime; in MiB.
   std::string capacity = "256MiB";
+  std::string runtime = "0MiB";
+  std::string runtime_segment_size = "2MiB";
+  std::string pool_ttl = "30s";
   std::string segment_size = "8MiB";
   std::string retain_ttl = "10m";
   std::string cache_ttl = "never";

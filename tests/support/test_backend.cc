@@ -39,10 +39,12 @@ bool TestsOnCuda() {
 
 std::string TestDeviceName() { return TestsOnCuda() ? "gpu:0" : "host:0"; }
 
-std::string TestDeviceEntry(const std::string& capacity) {
+std::string TestDeviceEntry(const std::string& weights, const std::string& runtime) {
   if (TestsOnCuda()) UseMachine();
+  const uint64_t total = std::stoull(weights) + std::stoull(runtime);
   return "{name: \"" + TestDeviceName() + "\", backend: " + (TestsOnCuda() ? "cuda" : "host") +
-         ", total: " + capacity + ", weights: 100%}";
+         ", total: " + std::to_string(total) + "MiB, weights: " + weights +
+         ", runtime: " + runtime + "}";
 }
 
 uint64_t DriverCallsOf(std::string_view entry) { return TestsOnCuda() ? CallsOf(entry) : 0; }

@@ -14,8 +14,9 @@ bool TestsOnCuda();
 // The name of the device that such a daemon has: "host:0" or "gpu:0".
 std::string TestDeviceName();
 
-// That device in a daemon's configuration, all of `capacity` for weights.
-std::string TestDeviceEntry(const std::string& capacity);
+// That device in a daemon's configuration, with so much for weights, "256MiB", and, beside it, for
+// runtime; both in MiB.
+std::string TestDeviceEntry(const std::string& weights, const std::string& runtime = "0MiB");
 
 // Calls so far of an entry point of the emulated driver, "cuMemMap", by all processes; none where
 // the machine's own memory serves.

@@ -531,6 +531,18 @@ TEST_F(PoolTableTest, UnusedSegmentsAreToldUnmappedOnesFirstAndThenTheOldest) {
   EXPECT_THAT(table_.Unused(), IsEmpty());
 }
 
+// Its Session could answer before it has the fds, and map them afterwards.
+TEST_F(PoolTableTest, WhatIsOnItsWayToItsSessionIsNotAskedFor) {
+  const Buffer buffer = AcquireOne(kSegment);
+  const Shared shared = Begin({buffer.place.begin()})->at(0);
+  ASSERT_TRUE(Release(buffer).ok());
+  EXPECT_THAT(table_.Unused(), IsEmpty());
+  table_.EndExport(shared);
+  EXPECT_THAT(table_.Unused(), IsEmpty());
+  table_.EndSending(shared, true);
+  EXPECT_THAT(table_.Unused(), SizeIs(1));
+}
+
 TEST_F(PoolTableTest, WhatNobodyHasMappedComesBackAtOnce) {
   ASSERT_TRUE(Release(AcquireOne(kSegment)).ok());
   EXPECT_EQ(table_.Recall({Live(), Bytes(0)}, now_ + seconds(1), now_), std::nullopt);

@@ -163,6 +163,6 @@ class TENURE_CLIENT_API BufferPool {
 namespace tenure {
 using client::BufferOptions;
 using client::BufferPool;
-using client::PoolOptions;
 using client::PoolBuffer;
+using client::PoolOptions;
 }  // namespace tenure
