@@ -13,8 +13,8 @@
 
 #include "tenure/client.h"
 #include "tests/bench/baselines.h"
-#include "tests/bench/empty_call.h"
 #include "tests/bench/samples.h"
+#include "tests/bench/session_calls.h"
 #include "tests/e2e/lease_holder.h"
 #include "tests/e2e/models.h"
 #include "tests/e2e/stalled_peers.h"
@@ -48,7 +48,7 @@ class FaultsBench {
   // The daemon dies and is started again at once.
   void KillDaemon() {
     client_.reset();
-    empty_call_.reset();
+    calls_.reset();
     daemon_.Kill();
     restart_.Add(Milliseconds(TimeOf([this] { daemon_.Start(); })));
     Connect();
@@ -87,7 +87,7 @@ class FaultsBench {
  private:
   void Connect() {
     client_.emplace(daemon_.Connect("faults-bench"));
-    empty_call_.emplace(daemon_.directory(), "faults-bench");
+    calls_.emplace(daemon_.directory(), "faults-bench");
     const auto loaded = client_->Load({.name = "a", .path = a_.path});
     if (!loaded.ok()) throw std::runtime_error(loaded.status().ToString());
   }
@@ -103,7 +103,7 @@ class FaultsBench {
 
   void Measure(int rounds, Calls& calls) const {
     for (int i = 0; i < rounds * kCallsPerRound; ++i) {
-      calls.empty.Add(Microseconds(TimeOf([this] { empty_call_->Do(); })));
+      calls.empty.Add(Microseconds(TimeOf([this] { calls_->Empty(); })));
       calls.health.Add(Microseconds(TimeOf([this] {
         if (!client::CheckHealth(daemon_.directory(), kPatience).value_or(false)) {
           throw std::runtime_error("the daemon is not healthy");
@@ -121,7 +121,7 @@ class FaultsBench {
   Tenured daemon_{{.capacity = "64MiB", .log_level = "error"}};
   const ModelFile a_ = WriteModel(daemon_, "a", {.target = MiB(16)}, 1);
   std::optional<Client> client_;
-  std::optional<EmptyCall> empty_call_;
+  std::optional<SessionCalls> calls_;
 
   Samples kill_to_free_, restart_;
   Calls idle_, stalled_;

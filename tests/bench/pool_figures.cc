@@ -10,9 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "client/cpp/cuda_events.h"
-#include "client/cpp/local_pool.h"
-#include "client/cpp/segment_source.h"
 #include "tests/bench/baselines.h"
 #include "tests/bench/buffer_sizes.h"
 
@@ -24,18 +21,6 @@ constexpr size_t kPairs = 500'000;
 constexpr uint64_t kLag = 16;
 constexpr size_t kScopeBuffers = 100;
 constexpr size_t kScopes = 5'000;
-
-class NoMemory final : public client::SegmentSource {
- public:
-  absl::StatusOr<Grown> Grow(BufferKind, uint64_t bytes, client::Deadline,
-                             const std::stop_token&) override {
-    return Grown{.offset = next_.fetch_add(bytes), .bytes = bytes};
-  }
-  void Shrink(std::vector<uint64_t>) override {}
-
- private:
-  std::atomic<uint64_t> next_ = 0;
-};
 
 std::vector<uint64_t> MakeSizes(uint64_t divisor) {
   std::mt19937_64 random(kSizes);
@@ -135,7 +120,7 @@ void ServeWithOther(const BufferPool& pool, const std::vector<uint64_t>& sizes, 
   timeline.Advance(pairs);
 }
 
-double PerItem(client::Duration took, size_t items) {
+double PerItem(std::chrono::nanoseconds took, size_t items) {
   return std::chrono::duration<double, std::nano>(took).count() / static_cast<double>(items);
 }
 
@@ -148,15 +133,6 @@ Samples Measure(int rounds, size_t items, const Work& work) {
 }
 
 }  // namespace
-
-MeasuredPool PoolWithoutMemory() {
-  const client::LocalPool::Options options{.base = reinterpret_cast<std::byte*>(uintptr_t{1} << 40),
-                                           .range_bytes = uint64_t{1} << 45,
-                                           .segment_bytes = uint64_t{8} << 20};
-  auto pool = std::make_shared<client::LocalPool>(options, std::make_shared<NoMemory>(),
-                                                  client::DriverCudaEvents(nullptr));
-  return {.pool = BufferPool(std::move(pool)), .divisor = 1};
-}
 
 void AddPoolFigures(int rounds, const std::function<MeasuredPool()>& open, Report& report) {
   MeasuredPool measured = open();

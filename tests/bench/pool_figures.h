@@ -15,9 +15,6 @@ struct MeasuredPool {
   uint64_t divisor;
 };
 
-// Of segments that have no memory behind them, without end.
-MeasuredPool PoolWithoutMemory();
-
 // What a buffer of a pool costs that has memory already, in nanoseconds:
 //
 //   pool_ns              an acquire and a release, over 500 sizes, with a fence that is reached 16

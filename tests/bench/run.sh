@@ -3,7 +3,7 @@
 #
 #   tests/bench/run.sh switch [--json FILE] [--rounds N] [--mib N]
 #   tests/bench/run.sh faults [--json FILE] [--rounds N]
-#   tests/bench/run.sh buffers [--json FILE] [--rounds N] [--pool-only]
+#   tests/bench/run.sh buffers [--json FILE] [--rounds N]
 #
 # A benchmark prints a table with the goals it reached and missed, and writes one flat JSON object: a key is
 # a number or {"p50": ..., "p90": ..., "p99": ...}; its ending names the unit.

@@ -18,8 +18,8 @@
 #include "tenure/client.h"
 #include "tests/bench/baselines.h"
 #include "tests/bench/bench_model.h"
-#include "tests/bench/empty_call.h"
 #include "tests/bench/samples.h"
+#include "tests/bench/session_calls.h"
 #include "tests/e2e/tenured.h"
 
 namespace tenure::bench {
@@ -63,7 +63,7 @@ class SwitchBench {
     Release();
     Unload(a_);
     b_.ReadPayload(warm_.view());
-    empty_cold_.Add(Microseconds(TimeOf([this] { empty_call_.Do(); })));
+    empty_cold_.Add(Microseconds(TimeOf([this] { calls_.Empty(); })));
     warm_pread_.Add(Milliseconds(TimeOf([&] { b_.ReadPayload(warm_.view()); })));
     const Duration adopted = Load(b_, Reuse::kAdopted, Retention(std::chrono::nanoseconds(0)));
     adopted_.Add(Milliseconds(adopted));
@@ -159,7 +159,7 @@ class SwitchBench {
     LoadUnchecked(a_, expected, {});
     Release();
     if (expected == Reuse::kRevived) Unload(a_);
-    empty_.Add(Microseconds(TimeOf([this] { empty_call_.Do(); })));
+    empty_.Add(Microseconds(TimeOf([this] { calls_.Empty(); })));
     return Load(a_, expected);
   }
 
@@ -187,7 +187,7 @@ class SwitchBench {
 
   Tenured daemon_{{.capacity = "4GiB", .segment_size = "64MiB", .cache_ttl = "0s"}};
   const Client client_ = daemon_.Connect("switch-bench");
-  const EmptyCall empty_call_{daemon_.directory(), "switch-bench"};
+  const SessionCalls calls_{daemon_.directory(), "switch-bench"};
   const std::vector<TensorSpec> specs_;
   const BenchModel a_;
   const BenchModel b_;
