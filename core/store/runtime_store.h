@@ -130,7 +130,8 @@ class RuntimeStore {
     Instant give_up;      // unless bytes are on their way
     Instant asked_until;  // Sessions have been asked for memory, and may still give it
     Growth* growth = nullptr;
-    Bytes need;  // that its Pool lacks, as of when it was tried last
+    Waiter* behind = nullptr;  // the first call of its Session, unless it is that
+    Bytes need;                // that its Pool lacks, as of when it was tried last
     std::optional<StatusOr<PoolGrant>> result;
     CondVar done;
   };

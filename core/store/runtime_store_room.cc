@@ -1,7 +1,7 @@
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_join.h>
 #include <algorithm>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "core/store/runtime_store.h"
@@ -41,6 +41,7 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
                 .give_up = After(now, request.wait),
                 .asked_until = {},
                 .growth = nullptr,
+                .behind = nullptr,
                 .need = {},
                 .result = {},
                 .done = {}};
@@ -75,7 +76,8 @@ StatusOr<PoolGrant> RuntimeStore::Await(Waiter& waiter, const CallLimits& limits
       if (waiter.result.has_value() || waiter.growth != nullptr) continue;
     }
     const bool over = HasReason(alive, Reason::kDeadline);
-    const bool hopeless = now >= waiter.give_up && !Promised(waiter);
+    const bool hopeless =
+        now >= waiter.give_up && !Promised(waiter.behind != nullptr ? *waiter.behind : waiter);
     if (waiter.growth == nullptr && (over || hopeless)) {
       const Status refusal = Refuse(waiter);
       Leave(waiter);
@@ -96,12 +98,14 @@ void RuntimeStore::Leave(Waiter& waiter) {
 }
 
 void RuntimeStore::Serve() {
-  bool room_is_kept = false;      // for one that lacks bytes and came before
-  std::set<SessionId> kept_back;  // one of their calls waits already
+  bool room_is_kept = false;                 // for one that lacks bytes and came before
+  std::map<SessionId, Waiter*> first_calls;  // of Sessions that wait
   for (auto next = waiters_.begin(); next != waiters_.end();) {
     const auto each = next++;
     Waiter& waiter = **each;
-    if (!kept_back.insert(waiter.request.session).second || waiter.growth != nullptr) continue;
+    const auto [first, is_first] = first_calls.try_emplace(waiter.request.session, &waiter);
+    waiter.behind = is_first ? nullptr : first->second;
+    if (!is_first || waiter.growth != nullptr) continue;
     const StatusOr<Pool*> pool = pools_.FindLive(waiter.request.session, waiter.pool);
     if (!pool.ok()) {
       waiter.result = pool.status();
@@ -118,7 +122,7 @@ void RuntimeStore::Serve() {
         continue;
       }
     }
-    kept_back.erase(waiter.request.session);
+    first_calls.erase(first);
     waiters_.erase(each);
     waiter.done.NotifyAll();
   }
@@ -229,6 +233,7 @@ Bytes RuntimeStore::BytesToCome() const {
 }
 
 bool RuntimeStore::Promised(const Waiter& waiter) const {
+  if (waiter.growth != nullptr) return true;
   if (waiter.need.zero()) return false;
   return waiter.need <= BytesToCome() || clock_.Now() < waiter.asked_until;
 }

@@ -202,6 +202,23 @@ TEST_F(RuntimeStoreTest, RequestsAreServedInTheOrderOfPriorityAndThenOfArrival) 
   EXPECT_EQ(order, (std::vector<uint64_t>{5, 6, 3, 4}));
 }
 
+TEST_F(RuntimeStoreTest, ACallThatComesWhileTheSessionsPoolGrowsWaitsForThat) {
+  Start();
+  device_.HoldCreations(true);
+  std::future<StatusOr<PoolGrant>> first =
+      std::async(std::launch::async, [&] { return Acquire(a_, {{.size = MiB(4)}}); });
+  ASSERT_TRUE(device_.AwaitHeldCreation());
+  std::future<StatusOr<PoolGrant>> second =
+      std::async(std::launch::async, [&] { return Acquire(a_, {{.size = MiB(1)}}); });
+  while (store_->TakeSnapshot().waiting < 2) std::this_thread::yield();
+  EXPECT_EQ(LedgerNow().loading, MiB(8));
+  device_.HoldCreations(false);
+  EXPECT_TRUE(first.get().ok());
+  const StatusOr<PoolGrant> served = second.get();
+  EXPECT_TRUE(served.ok()) << served.status();
+  EXPECT_EQ(device_.counters().segments_created, 1U);
+}
+
 TEST_F(RuntimeStoreTest, UnusedSegmentsLeaveAfterTheirTimeToLive) {
   Start();
   const std::vector<Buffer> large = AcquireAll(a_, 1, MiB(40));
