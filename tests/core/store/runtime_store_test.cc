@@ -210,7 +210,10 @@ TEST_F(RuntimeStoreTest, ACallThatComesWhileTheSessionsPoolGrowsWaitsForThat) {
   ASSERT_TRUE(device_.AwaitHeldCreation());
   std::future<StatusOr<PoolGrant>> second =
       std::async(std::launch::async, [&] { return Acquire(a_, {{.size = MiB(1)}}); });
-  while (store_->TakeSnapshot().waiting < 2) std::this_thread::yield();
+  while (store_->TakeSnapshot().waiting < 2 &&
+         second.wait_for(seconds(0)) != std::future_status::ready) {
+    std::this_thread::yield();
+  }
   EXPECT_EQ(LedgerNow().loading, MiB(8));
   device_.HoldCreations(false);
   EXPECT_TRUE(first.get().ok());

@@ -61,7 +61,8 @@ TEST_F(GpuTrialTest, WhatNeedsNoKernelPassesOverTheEmulatedDriverAndTheRestSaysW
                                                          {"client-death", "cannot run"},
                                                          {"client-death-mps", "cannot run"},
                                                          {"neighbour", "cannot run"},
-                                                         {"conformance", "finished"}}));
+                                                         {"conformance", "finished"},
+                                                         {"writer-death", "cannot run"}}));
   EXPECT_EQ(machine_.LiveBytes(0), Bytes(0));
 }
 

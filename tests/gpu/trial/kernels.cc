@@ -95,6 +95,42 @@ NEXT:
   red.global.add.u64 [%sum], %total;
   ret;
 }
+
+// Says 1 to `started`, then writes bytes in a circle until `span` nanoseconds have passed.
+.visible .entry write_for(.param .u64 to, .param .u64 size, .param .u64 span, .param .u64 started)
+{
+  .reg .pred %more;
+  .reg .b32 %block, %threads, %thread, %blocks;
+  .reg .b64 %to, %size, %span, %started, %i, %step, %at, %one, %begin, %now;
+
+  ld.param.u64 %to, [to];
+  ld.param.u64 %size, [size];
+  ld.param.u64 %span, [span];
+  ld.param.u64 %started, [started];
+  cvta.to.global.u64 %to, %to;
+  cvta.to.global.u64 %started, %started;
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %threads, %ntid.x;
+  mov.u32 %thread, %tid.x;
+  mov.u32 %blocks, %nctaid.x;
+  cvt.u64.u32 %i, %thread;
+  mad.wide.u32 %i, %block, %threads, %i;
+  mul.wide.u32 %step, %blocks, %threads;
+  mov.u64 %one, 1;
+  mov.u64 %begin, %globaltimer;
+  st.volatile.global.u64 [%started], %one;
+  membar.sys;
+NEXT:
+  rem.u64 %i, %i, %size;
+  add.u64 %at, %to, %i;
+  st.volatile.global.u8 [%at], %i;
+  add.u64 %i, %i, %step;
+  mov.u64 %now, %globaltimer;
+  sub.u64 %now, %now, %begin;
+  setp.lt.u64 %more, %now, %span;
+  @%more bra NEXT;
+  ret;
+}
 )";
 
 }  // namespace
@@ -111,6 +147,7 @@ Kernels::Kernels(const Gpu& gpu) : gpu_(gpu), cuda_(Find()) {
   }
   sum_bytes_ = Function("sum_bytes");
   read_for_ = Function("read_for");
+  write_for_ = Function("write_for");
 }
 
 Kernels::~Kernels() { cuda_.cuModuleUnload(module_); }
@@ -155,6 +192,14 @@ void Kernels::ReadFor(const SummedRange& range, Duration span, CUdeviceptr start
   auto nanoseconds = static_cast<uint64_t>(span.count());
   void* parameters[] = {&from, &size, &sum, &nanoseconds, &started};
   Run(read_for_, 8, parameters, stream);
+}
+
+void Kernels::WriteFor(CUdeviceptr to, Bytes size, Duration span, CUdeviceptr started,
+                       CUstream stream) const {
+  uint64_t bytes = size.count();
+  auto nanoseconds = static_cast<uint64_t>(span.count());
+  void* parameters[] = {&to, &bytes, &nanoseconds, &started};
+  Run(write_for_, 8, parameters, stream);
 }
 
 void Kernels::Run(CUfunction function, unsigned blocks, std::span<void*> parameters,

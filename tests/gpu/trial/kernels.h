@@ -52,6 +52,10 @@ class Kernels {
   // of pinned memory, which become 1 when the kernel runs. Returns before it is done.
   void ReadFor(const SummedRange& range, Duration span, CUdeviceptr started, CUstream stream) const;
 
+  // Writes a range again and again for `span`; the rest as in ReadFor.
+  void WriteFor(CUdeviceptr to, Bytes size, Duration span, CUdeviceptr started,
+                CUstream stream) const;
+
   // What `work` puts into the stream, which does not run then; launched with Launch.
   CUgraphExec Capture(CUstream stream, const std::function<void()>& work) const;
   void Launch(CUgraphExec graph, CUstream stream) const;
@@ -74,6 +78,7 @@ class Kernels {
   CUmodule module_ = nullptr;
   CUfunction sum_bytes_ = nullptr;
   CUfunction read_for_ = nullptr;
+  CUfunction write_for_ = nullptr;
 };
 
 }  // namespace tenure::trial

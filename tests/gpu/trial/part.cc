@@ -26,13 +26,17 @@ std::span<const Part> Parts() {
        &RunClientDeathUnderMps},
       {11, "neighbour", "What do other programs on the device notice?", seconds(60), &RunNeighbour},
       {12, "conformance", "Does the driver do as NVIDIA documents?", seconds(60), &RunConformance},
+      {13, "writer-death", "Who gets what a dying client's kernel writes?", seconds(60),
+       &RunWriterDeath},
   };
   return kParts;
 }
 
 std::span<const Role> Roles() {
-  static constexpr Role kRoles[] = {
-      {"exporter", &RunExporter}, {"reader", &RunReader}, {"ticker", &RunTicker}};
+  static constexpr Role kRoles[] = {{"exporter", &RunExporter},
+                                    {"reader", &RunReader},
+                                    {"writer", &RunWriter},
+                                    {"ticker", &RunTicker}};
   return kRoles;
 }
 

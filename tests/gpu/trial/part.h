@@ -41,6 +41,7 @@ void RunClientDeath(const Setting& setting);
 void RunClientDeathUnderMps(const Setting& setting);
 void RunNeighbour(const Setting& setting);
 void RunConformance(const Setting& setting);
+void RunWriterDeath(const Setting& setting);
 
 // Another process of this program's that a part starts.
 struct Role {
@@ -55,6 +56,8 @@ std::span<const Role> Roles();
 int RunExporter(int socket, std::span<const std::string> arguments);
 // Leases a model and reads it in a long kernel: DIRECTORY MODEL SECONDS. See reader.cc.
 int RunReader(int socket, std::span<const std::string> arguments);
+// Takes a buffer and writes it in a long kernel: DIRECTORY BYTES SECONDS. See writer.cc.
+int RunWriter(int socket, std::span<const std::string> arguments);
 // Runs small kernels one after another and logs how long each took: LOG. See ticker.cc.
 int RunTicker(int socket, std::span<const std::string> arguments);
 

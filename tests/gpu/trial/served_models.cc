@@ -17,7 +17,7 @@ TenuredSettings SettingsOf(const ServedModels::Options& options) {
   settings.cache_ttl = "0s";
   settings.device =
       "{name: \"gpu:0\", backend: cuda, weights: " + std::to_string(options.capacity / MiB(1)) +
-      "MiB}";
+      "MiB, runtime: " + std::to_string(options.runtime / MiB(1)) + "MiB}";
   settings.copy_threads = options.copy_threads;
   settings.executable = Beside("tenured");
   return settings;

@@ -22,6 +22,7 @@ class ServedModels {
   struct Options {
     Bytes payload;  // of each model
     Bytes capacity;
+    Bytes runtime = {};
     int copy_threads = 2;
   };
   explicit ServedModels(const Options& options);
