@@ -1,7 +1,6 @@
 #pragma once
 
 #include <absl/status/status.h>
-#include <absl/status/statusor.h>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -10,7 +9,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -43,10 +41,12 @@ namespace tenure::client {
 // a release, an advance of a timeline, a growth, serves the lines in its own thread, first come
 // first served; nobody gets past a line. Only the first of a line asks the source, for what it
 // needs itself, one call for each kind at a time, outside the lock; the call is cancelled if other
-// memory serves the one who made it. Before, it gives back as many segments of its part, if so many
-// are free: they did not serve, and would make the pool larger than what is used. If the source
-// refuses, everything free is given back and the source asked again, and then every fence that may
-// be reached is waited for. Only then is the refusal passed on.
+// memory serves the one who made it. If all that is free in the part would not have been enough, it
+// first gives back as many of its free segments as it will ask for: they did not serve, and would
+// make the part larger than what is used. If it would have been, but lies in pieces, they stay, or
+// growing would not end. If the source refuses, everything free is given back and the source asked
+// again, and then every fence that may be reached is waited for. Only then is the refusal passed
+// on.
 //
 // CUDA events tell nobody that they are reached: who waits asks, every 100 microseconds.
 //
@@ -76,10 +76,11 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // Gives nothing back: what it still holds may still be read, and ends with the source.
   ~LocalPool() override;
 
-  // --- For buffers. INVALID_REQUEST; the reason of Invalidate; what the source refuses;
+  // --- For buffers. Sets `block`, field by field, for copying it whole would cost more than the
+  // lock. INVALID_REQUEST; the reason of Invalidate; what the source refuses;
   // DEADLINE_EXCEEDED, CANCELLED.
-  absl::StatusOr<PoolBlock> Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
-                                    const CallOptions& options);
+  absl::Status Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
+                       const CallOptions& options, PoolBlock& block);
   // Frees the block once all fences are reached. An error changes nothing: INVALID_REQUEST for what
   // is no fence, CUDA_UNAVAILABLE. REQUIRES: `block` is live.
   absl::Status Release(const PoolBlock& block, std::span<const Fence> fences);
@@ -89,8 +90,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // --- For scopes. `scope` is in use by one thread.
   std::unique_ptr<ScopeState> OpenScope(BufferKind kind);
   // A block for `bytes` and more buffers that will come: larger, if that is free.
-  absl::StatusOr<PoolBlock> AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
-                                       const CallOptions& options);
+  absl::Status AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
+                          const CallOptions& options, PoolBlock& block);
   // Frees every byte of its blocks that no reader needs; `used_to` is where the last one's use
   // ends. Errors as in Release, and then `scope` is left as it is.
   absl::Status ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_t used_to,
@@ -140,9 +141,10 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   struct Waiter {
     explicit Waiter(const Request& wanted) : request(wanted) {}
     const Request request;
-    std::optional<PoolBlock> granted;  // it has left the line then
-    bool nudged = false;               // something has changed for it
-    bool growing = false;              // it asks the source now
+    PoolBlock block;       // if it is granted
+    bool granted = false;  // it has left the line then
+    bool nudged = false;   // something has changed for it
+    bool growing = false;  // it asks the source now
     std::stop_source stop_growing;
     std::condition_variable_any changed;
   };
@@ -169,7 +171,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // All below require the lock.
   Part& PartOf(BufferKind kind) { return parts_[static_cast<size_t>(kind)]; }
   absl::Status CheckRequest(uint64_t bytes, uint64_t alignment, BufferKind kind) const;
-  std::optional<PoolBlock> Take(const Request& request);
+  bool Take(const Request& request, PoolBlock& block);
   void Free(const PoolBlock& block);
   // Serves the lines after memory became free.
   void Serve();
@@ -179,8 +181,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // A live block is not live any more.
   void CountDown();
 
-  absl::StatusOr<PoolBlock> AcquireSlowly(Guard& guard, const Request& request,
-                                          const CallOptions& options);
+  absl::Status AcquireSlowly(Guard& guard, const Request& request, const CallOptions& options,
+                             PoolBlock& block);
   void Enter(Waiter& waiter);
   void Leave(Waiter& waiter);
   void Nudge(Part& part);

@@ -34,8 +34,8 @@ std::unique_ptr<ScopeState> LocalPool::OpenScope(BufferKind kind) {
   return scope;
 }
 
-absl::StatusOr<PoolBlock> LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes,
-                                                uint64_t alignment, const CallOptions& options) {
+absl::Status LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
+                                   const CallOptions& options, PoolBlock& block) {
   TENURE_CLIENT_RETURN_IF_ERROR(CheckRequest(bytes, alignment, scope.kind));
   if (!scope.recorded) {
     uint64_t so_far = 0;
@@ -48,11 +48,12 @@ absl::StatusOr<PoolBlock> LocalPool::AcquireFor(ScopeState& scope, uint64_t byte
     const Request request{
         .bytes = std::max(wanted, kLeastBlock), .alignment = alignment, .kind = scope.kind};
     DrainSome();
-    if (valid_.load(std::memory_order_relaxed) && request.bytes > bytes && part.line.empty()) {
-      if (const std::optional<PoolBlock> block = Take(request)) return *block;
+    if (valid_.load(std::memory_order_relaxed) && request.bytes > bytes && part.line.empty() &&
+        Take(request, block)) {
+      return absl::OkStatus();
     }
   }
-  return Acquire(bytes, alignment, scope.kind, options);
+  return Acquire(bytes, alignment, scope.kind, options, block);
 }
 
 absl::Status LocalPool::ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_t used_to,
@@ -80,7 +81,7 @@ absl::Status LocalPool::ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_
   Part& part = PartOf(scope->kind);
   part.scope_hint = std::max(used, part.scope_hint - part.scope_hint / 8);
   scope->blocks.clear();
-  scope->readers.clear();
+  scope->DropReaders();
   scope->fences.clear();
   if (spare_scopes_.size() < kSpares) spare_scopes_.push_back(std::move(scope));
   scope = nullptr;
@@ -119,11 +120,8 @@ PoolBlock LocalPool::CutFront(PoolBlock& block, uint64_t bytes) {
   OffsetAllocator::Block front = block.block();
   const OffsetAllocator::Block rest =
       PartOf(block.kind).allocator.Split(front, tenure::Bytes(bytes));
-  PoolBlock cut = PoolBlock::Of(front, block.kind);
-  cut.note = block.note;
-  const uint32_t note = block.note;
-  block = PoolBlock::Of(rest, block.kind);
-  block.note = note;
+  const PoolBlock cut = PoolBlock::Of(front, block.kind, block.note());
+  block = PoolBlock::Of(rest, block.kind, block.note());
   return cut;
 }
 
