@@ -143,6 +143,11 @@ uint64_t LocalPool::used_bytes() const {
   return used;
 }
 
+size_t LocalPool::waiting() const {
+  const std::lock_guard lock(lock_);
+  return waiting_;
+}
+
 absl::Status LocalPool::StartRecording() {
   Guard guard(*this);
   if (recorder_.on()) {

@@ -126,6 +126,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   uint64_t held_bytes() const;
   uint64_t used_bytes() const;
 
+  // Threads that wait for memory.
+  size_t waiting() const;
   // CHECKs the invariants. Linear.
   void Validate() const;
 
