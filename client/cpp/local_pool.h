@@ -159,7 +159,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
     UsePeak peak;
     std::deque<Waiter*> line;
     bool growing = false;     // a thread asks the source
-    uint64_t scope_hint = 0;  // what scopes used lately
+    uint64_t last_scope = 0;  // what the last scope used
+    uint64_t scope_hint = 0;  // what each of the last two did, so that a giant does not count
   };
   // Holds the lock. Calls, once it lets go of it, whoever must not be called with it.
   class Guard;

@@ -39,18 +39,19 @@ absl::Status LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t a
   TENURE_CLIENT_RETURN_IF_ERROR(CheckRequest(bytes, alignment, scope.kind));
   if (!scope.recorded) {
     uint64_t so_far = 0;
-    for (const PoolBlock& block : scope.blocks) so_far += block.bytes;
+    for (const PoolBlock& earlier : scope.blocks) so_far += earlier.bytes;
     Guard guard(*this);
     Part& part = PartOf(scope.kind);
-    // As much as the last scopes used, then as much again as there is.
-    const uint64_t wanted = scope.blocks.empty() ? std::min(part.scope_hint, options_.range_bytes)
-                                                 : std::min(so_far, options_.segment_bytes);
-    const Request request{
-        .bytes = std::max(wanted, kLeastBlock), .alignment = alignment, .kind = scope.kind};
+    // As much as each of the last two scopes used, then a quarter of what there is, or as much of
+    // that as is free in one piece.
+    uint64_t wanted =
+        scope.blocks.empty() ? std::min(part.scope_hint, options_.range_bytes) : so_far / 4;
+    wanted = std::max(wanted, kLeastBlock);
     DrainSome();
-    if (valid_.load(std::memory_order_relaxed) && request.bytes > bytes && part.line.empty() &&
-        Take(request, block)) {
-      return absl::OkStatus();
+    if (!valid_.load(std::memory_order_relaxed) || !part.line.empty()) wanted = 0;
+    for (; wanted > bytes; wanted /= 2) {
+      const Request request{.bytes = wanted, .alignment = alignment, .kind = scope.kind};
+      if (Take(request, block)) return absl::OkStatus();
     }
   }
   return Acquire(bytes, alignment, scope.kind, options, block);
@@ -79,7 +80,8 @@ absl::Status LocalPool::ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_
   }
   if (recorder_.on()) recorder_.Released();
   Part& part = PartOf(scope->kind);
-  part.scope_hint = std::max(used, part.scope_hint - part.scope_hint / 8);
+  part.scope_hint = std::min(used, part.last_scope);
+  part.last_scope = used;
   scope->blocks.clear();
   scope->DropReaders();
   scope->fences.clear();

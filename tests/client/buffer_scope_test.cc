@@ -1,7 +1,9 @@
 #include "tenure/buffer_scope.h"
 
+#include <algorithm>
+#include <atomic>
 #include <gtest/gtest.h>
-#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -48,14 +50,22 @@ TEST_F(BufferScopeTest, BuffersLieSideBySideAndEndTogether) {
   EXPECT_EQ(pool.used_bytes(), 0u);
 }
 
-TEST_F(BufferScopeTest, ALaterScopeTakesWhatTheLastOneUsedAtOnce) {
-  for (int round = 0; round < 3; ++round) {
+TEST_F(BufferScopeTest, AScopeTakesWhatTheLastTwoUsedAtOnce) {
+  for (int round = 0; round < 4; ++round) {
     BufferScope scope = pool.OpenScope();
     TakeOf(scope, 1000);
-    if (round != 0) {
+    if (round >= 2) {
       EXPECT_EQ(pool.used_bytes(), 100u * 1024);
     }
     for (int i = 1; i < 100; ++i) TakeOf(scope, 1000);
+  }
+}
+
+TEST_F(BufferScopeTest, AGiantScopeDoesNotInflateTheNext) {
+  for (const uint64_t bytes : {uint64_t{1000}, 20 * kSegment, uint64_t{1000}, uint64_t{1000}}) {
+    BufferScope scope = pool.OpenScope();
+    TakeOf(scope, bytes);
+    EXPECT_LE(pool.used_bytes(), std::max<uint64_t>(bytes, 64 * 1024));
   }
 }
 
@@ -218,7 +228,6 @@ TEST_F(BufferScopeTest, ScopesOfManyThreadsShareNothing) {
       Timeline timeline;
       for (uint64_t round = 1; round <= 300; ++round) {
         BufferScope scope = pool.OpenScope(BufferKind::kWorkspace);
-        std::optional<ScopeBuffer> kept;
         for (uint64_t i = 1; i <= 20; ++i) {
           const absl::StatusOr<ScopeBuffer> buffer = scope.Acquire(1000 * i);
           failed += !buffer.ok();
