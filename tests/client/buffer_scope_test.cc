@@ -247,21 +247,5 @@ TEST_F(BufferScopeTest, ScopesOfManyThreadsShareNothing) {
   EXPECT_EQ(pool.held_bytes(), 0u);
 }
 
-TEST_F(BufferScopeTest, ARecordingNotesTheBuffersOfScopes) {
-  BufferRecording recording = *pool.Record();
-  BufferScope scope = pool.OpenScope();
-  const ScopeBuffer kept = TakeOf(scope, 100);  // 0
-  TakeOf(scope, 200, 512);                      // 1
-  ASSERT_TRUE(scope.KeepUntil(kept, Fence::At(timeline_, 1)).ok());
-  ASSERT_TRUE(scope.Release().ok());  // 2
-  Take(300).Release().IgnoreError();  // 3, 4
-  timeline_.Advance(1);
-  const std::vector<RecordedBuffer> expected = {
-      {.bytes = 100, .alignment = 256, .first_step = 0, .end_step = 5},
-      {.bytes = 200, .alignment = 512, .first_step = 1, .end_step = 2},
-      {.bytes = 300, .alignment = 256, .first_step = 3, .end_step = 4}};
-  EXPECT_EQ(recording.Finish(), expected);
-}
-
 }  // namespace
 }  // namespace tenure::client

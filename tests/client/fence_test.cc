@@ -184,6 +184,15 @@ TEST_F(FenceTest, AnEventServesAWaiterWhoseDaemonDoesNotAnswer) {
   EXPECT_TRUE(JoinWaiting());
 }
 
+TEST_F(FenceTest, AFenceOnANewTimelineServesWhoWaitsAlready) {
+  PoolBuffer buffer = All();
+  segments->set_stuck(true);
+  StartWaiting();
+  ASSERT_TRUE(buffer.Release(Fence::At(timeline_, 1)).ok());
+  timeline_.Advance(1);
+  EXPECT_TRUE(JoinWaiting());
+}
+
 TEST_F(FenceTest, WhatIsPendingDoesNotKeepSegmentsOfOthers) {
   segments->set_most(3);
   PoolBuffer first = All();
