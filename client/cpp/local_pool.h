@@ -222,18 +222,18 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
 
   mutable SpinLock lock_;
   // All below guarded by lock_, but for PendingReleases::Check.
+  bool is_deferred_ = false;  // there is something in deferred_
+  bool closed_ = false;
+  size_t waiting_ = 0;  // threads in all lines
+  uint64_t live_ = 0;   // blocks
+  BufferRecorder recorder_;
   PendingReleases pending_;
   std::array<Part, kKinds> parts_;
   std::map<uint64_t, BufferKind> segments_;  // by offset
-  size_t waiting_ = 0;                       // threads in all lines
-  uint64_t live_ = 0;                        // blocks
-  bool closed_ = false;
-  std::string lost_;                 // the reason, empty while valid
-  std::shared_ptr<LocalPool> self_;  // while blocks are live and the BufferPool is gone
-  BufferRecorder recorder_;
+  std::string lost_;                         // the reason, empty while valid
+  std::shared_ptr<LocalPool> self_;          // while blocks are live and the BufferPool is gone
   std::vector<std::unique_ptr<ScopeState>> spare_scopes_;
   Deferred deferred_;
-  bool is_deferred_ = false;
 };
 
 }  // namespace tenure::client
