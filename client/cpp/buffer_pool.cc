@@ -10,11 +10,10 @@ namespace {
 
 constexpr uint64_t kGranuleMask = LocalPool::kGranule - 1;
 
-PoolBlock BlockOf(const PoolBuffer& buffer, uint32_t node, uint32_t note) {
+PoolBlock BlockOf(const PoolBuffer& buffer, uint64_t name) {
   return {.offset = buffer.offset(),
           .bytes = (buffer.size_bytes() + kGranuleMask) & ~kGranuleMask,
-          .node = node,
-          .note = note,
+          .name = name,
           .kind = buffer.kind()};
 }
 
@@ -27,8 +26,7 @@ PoolBuffer& PoolBuffer::operator=(PoolBuffer&& other) noexcept {
     data_ = other.data_;
     size_ = other.size_;
     offset_ = other.offset_;
-    node_ = other.node_;
-    note_ = other.note_;
+    name_ = other.name_;
     kind_ = other.kind_;
     refused_ = other.refused_;
   }
@@ -52,7 +50,7 @@ absl::Status PoolBuffer::Release(std::span<const Fence> fences) {
     return MakeError(absl::StatusCode::kFailedPrecondition, kReleased,
                      "this buffer was released or moved from");
   }
-  absl::Status status = pool_->Release(BlockOf(*this, node_, note_), fences);
+  absl::Status status = pool_->Release(BlockOf(*this, name_), fences);
   if (status.ok()) {
     pool_ = nullptr;
   } else {
@@ -63,7 +61,7 @@ absl::Status PoolBuffer::Release(std::span<const Fence> fences) {
 
 void PoolBuffer::Drop() {
   LocalPool* const pool = std::exchange(pool_, nullptr);
-  const PoolBlock block = BlockOf(*this, node_, note_);
+  const PoolBlock block = BlockOf(*this, name_);
   if (refused_) {
     pool->ReleaseNever(block);
   } else {
@@ -88,10 +86,11 @@ BufferPool::~BufferPool() {
 
 absl::StatusOr<PoolBuffer> BufferPool::Acquire(uint64_t bytes, const BufferOptions& buffer,
                                                const CallOptions& options) const {
-  TENURE_CLIENT_ASSIGN_OR_RETURN(const PoolBlock block,
-                                 pool_->Acquire(bytes, buffer.alignment, buffer.kind, options));
+  PoolBlock block;
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      pool_->Acquire(bytes, buffer.alignment, buffer.kind, options, block));
   return absl::StatusOr<PoolBuffer>(absl::in_place, pool_.get(), pool_->base() + block.offset,
-                                    bytes, block.offset, block.node, block.note, block.kind);
+                                    bytes, block.offset, block.name, block.kind);
 }
 
 BufferScope BufferPool::OpenScope(BufferKind kind) const {

@@ -14,7 +14,7 @@ absl::Status ScopeReleased() {
                    "this scope was released or moved from");
 }
 
-// Its timeline is gone already.
+// Its timeline is gone at once.
 Fence NeverReached() { return Fence::At(Timeline(), UINT64_MAX); }
 
 }  // namespace
@@ -57,8 +57,9 @@ absl::StatusOr<ScopeBuffer> BufferScope::AcquireSlowly(uint64_t bytes, uint64_t 
   if (alignment != 0 && alignment < LocalPool::kGranule && (alignment & (alignment - 1)) == 0) {
     return Acquire(bytes, LocalPool::kGranule, options);
   }
-  TENURE_CLIENT_ASSIGN_OR_RETURN(const PoolBlock block,
-                                 state_->pool->AcquireFor(*state_, bytes, alignment, options));
+  PoolBlock block;
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      state_->pool->AcquireFor(*state_, bytes, alignment, options, block));
   state_->blocks.push_back(block);
   at_ = block.offset + ((bytes + LocalPool::kGranule - 1) & ~(LocalPool::kGranule - 1));
   end_ = state_->recorded ? at_ : block.offset + block.bytes;
@@ -85,9 +86,16 @@ absl::Status BufferScope::KeepUntil(const ScopeBuffer& buffer, const Fence& fenc
                      "this buffer is not of this scope");
   }
   const absl::Status status = state_->pool->CheckFences(std::span<const Fence>(&fence, 1));
-  state_->readers.push_back({.offset = buffer.offset,
-                             .end = buffer.offset + buffer.size_bytes,
-                             .fence = status.ok() ? fence : NeverReached()});
+  ScopeState::Reader reader{.offset = buffer.offset,
+                            .end = buffer.offset + buffer.size_bytes,
+                            .fence = status.ok() ? fence : NeverReached(),
+                            .timeline = nullptr};
+  // The timeline may be gone when the scope is released.
+  TimelineState* const timeline = TimelineState::Of(reader.fence.timeline());
+  if (timeline != nullptr && timeline->TryRefer(reader.fence.generation())) {
+    reader.timeline = timeline;
+  }
+  state_->readers.push_back(reader);
   return status;
 }
 

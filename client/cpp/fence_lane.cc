@@ -14,6 +14,7 @@ constexpr auto kLater = [](const FenceLane::Entry& a, const FenceLane::Entry& b)
 
 FenceLane::FenceLane(FenceLane&& other) noexcept
     : timeline_(std::exchange(other.timeline_, nullptr)),
+      generation_(other.generation_),
       ring_(std::move(other.ring_)),
       first_(other.first_),
       count_(std::exchange(other.count_, 0)),
@@ -21,6 +22,7 @@ FenceLane::FenceLane(FenceLane&& other) noexcept
 
 FenceLane& FenceLane::operator=(FenceLane&& other) noexcept {
   std::swap(timeline_, other.timeline_);
+  std::swap(generation_, other.generation_);
   std::swap(ring_, other.ring_);
   std::swap(first_, other.first_);
   std::swap(count_, other.count_);

@@ -23,12 +23,14 @@ class FenceLane {
   };
 
   // Takes over a reference to the timeline.
-  explicit FenceLane(TimelineState* timeline) : timeline_(timeline), ring_(kLeastRing) {}
+  explicit FenceLane(TimelineState* timeline)
+      : timeline_(timeline), generation_(timeline->generation()), ring_(kLeastRing) {}
   FenceLane(FenceLane&& other) noexcept;
   FenceLane& operator=(FenceLane&& other) noexcept;
   ~FenceLane();
 
   TimelineState* timeline() const { return timeline_; }
+  uint32_t generation() const { return generation_; }
   size_t size() const { return count_ + heap_.size(); }
   bool empty() const { return size() == 0; }
 
@@ -71,7 +73,8 @@ class FenceLane {
   void AddOutOfOrder(const Entry& entry);
   void DropFirstOfHeap();
 
-  TimelineState* timeline_;
+  TimelineState* timeline_;  // null once moved from
+  uint32_t generation_;
   std::vector<Entry> ring_;  // as many as a power of two; values ascend
   size_t first_ = 0;
   size_t count_ = 0;

@@ -1,6 +1,7 @@
 #include "client/cpp/local_pool.h"
 
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "client/cpp/error.h"
@@ -33,42 +34,46 @@ absl::Status LocalPool::CheckRequest(uint64_t bytes, uint64_t alignment, BufferK
                    {{"bytes", std::to_string(bytes)}, {"alignment", std::to_string(alignment)}});
 }
 
-absl::StatusOr<PoolBlock> LocalPool::Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
-                                             const CallOptions& options) {
-  if (bytes == 0 || bytes > options_.range_bytes || !std::has_single_bit(alignment) ||
-      alignment > kMostAlignment || static_cast<size_t>(kind) >= kKinds) [[unlikely]] {
+absl::Status LocalPool::Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
+                                const CallOptions& options, PoolBlock& block) {
+  if (bytes == 0 || bytes > options_.range_bytes || alignment == 0 ||
+      (alignment & (alignment - 1)) != 0 || alignment > kMostAlignment ||
+      static_cast<size_t>(kind) >= kKinds) [[unlikely]] {
     return CheckRequest(bytes, alignment, kind);
   }
   const Request request{.bytes = bytes, .alignment = alignment, .kind = kind};
   Guard guard(*this);
-  if (!valid_.load(std::memory_order_relaxed)) return LostError();
+  if (!valid_.load(std::memory_order_relaxed)) [[unlikely]]
+    return LostError();
   DrainSome();
-  if (PartOf(kind).line.empty()) {
-    if (const std::optional<PoolBlock> block = Take(request)) return *block;
-  }
-  return AcquireSlowly(guard, request, options);
+  if (PartOf(kind).line.empty() && Take(request, block)) return absl::OkStatus();
+  return AcquireSlowly(guard, request, options, block);
 }
 
-std::optional<PoolBlock> LocalPool::Take(const Request& request) {
+bool LocalPool::Take(const Request& request, PoolBlock& block) {
   Part& part = PartOf(request.kind);
   const std::optional<OffsetAllocator::Block> taken =
       part.allocator.Allocate(tenure::Bytes(request.bytes), tenure::Bytes(request.alignment));
-  if (!taken.has_value()) return std::nullopt;
-  PoolBlock block = PoolBlock::Of(*taken, request.kind);
+  if (!taken.has_value()) return false;
+  block.offset = taken->offset.count();
+  block.bytes = taken->size.count();
+  block.kind = request.kind;
+  uint32_t note = 0;
+  if (recorder_.on()) {
+    note = recorder_.Acquired(request.bytes, request.alignment, request.kind);
+  }
+  block.name = uint64_t{note} << 32 | taken->node;
   part.used += block.bytes;
   part.peak.Note(part.used);
   ++live_;
-  if (recorder_.on()) {
-    block.note = recorder_.Acquired(request.bytes, request.alignment, request.kind);
-  }
-  return block;
+  return true;
 }
 
 void LocalPool::Free(const PoolBlock& block) {
   Part& part = PartOf(block.kind);
   part.allocator.Free(block.block());
   part.used -= block.bytes;
-  if (block.note != 0) recorder_.Ended(block.note, recorder_.next_step());
+  if (block.note() != 0) recorder_.Ended(block.note(), recorder_.next_step());
 }
 
 void LocalPool::DrainSome() {
@@ -136,6 +141,11 @@ uint64_t LocalPool::used_bytes() const {
   uint64_t used = 0;
   for (const Part& part : parts_) used += part.used;
   return used;
+}
+
+size_t LocalPool::waiting() const {
+  const std::lock_guard lock(lock_);
+  return waiting_;
 }
 
 absl::Status LocalPool::StartRecording() {

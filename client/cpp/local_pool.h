@@ -1,7 +1,6 @@
 #pragma once
 
 #include <absl/status/status.h>
-#include <absl/status/statusor.h>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -10,7 +9,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -43,10 +41,12 @@ namespace tenure::client {
 // a release, an advance of a timeline, a growth, serves the lines in its own thread, first come
 // first served; nobody gets past a line. Only the first of a line asks the source, for what it
 // needs itself, one call for each kind at a time, outside the lock; the call is cancelled if other
-// memory serves the one who made it. Before, it gives back as many segments of its part, if so many
-// are free: they did not serve, and would make the pool larger than what is used. If the source
-// refuses, everything free is given back and the source asked again, and then every fence that may
-// be reached is waited for. Only then is the refusal passed on.
+// memory serves the one who made it. If all that is free in the part would not have been enough, it
+// first gives back as many of its free segments as it will ask for: they did not serve, and would
+// make the part larger than what is used. If it would have been, but lies in pieces, they stay, or
+// growing would not end. If the source refuses, everything free is given back and the source asked
+// again, and then every fence that may be reached is waited for. Only then is the refusal passed
+// on.
 //
 // CUDA events tell nobody that they are reached: who waits asks, every 100 microseconds.
 //
@@ -76,10 +76,11 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // Gives nothing back: what it still holds may still be read, and ends with the source.
   ~LocalPool() override;
 
-  // --- For buffers. INVALID_REQUEST; the reason of Invalidate; what the source refuses;
+  // --- For buffers. Sets `block`, field by field, for copying it whole would cost more than the
+  // lock. INVALID_REQUEST; the reason of Invalidate; what the source refuses;
   // DEADLINE_EXCEEDED, CANCELLED.
-  absl::StatusOr<PoolBlock> Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
-                                    const CallOptions& options);
+  absl::Status Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
+                       const CallOptions& options, PoolBlock& block);
   // Frees the block once all fences are reached. An error changes nothing: INVALID_REQUEST for what
   // is no fence, CUDA_UNAVAILABLE. REQUIRES: `block` is live.
   absl::Status Release(const PoolBlock& block, std::span<const Fence> fences);
@@ -89,8 +90,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // --- For scopes. `scope` is in use by one thread.
   std::unique_ptr<ScopeState> OpenScope(BufferKind kind);
   // A block for `bytes` and more buffers that will come: larger, if that is free.
-  absl::StatusOr<PoolBlock> AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
-                                       const CallOptions& options);
+  absl::Status AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
+                          const CallOptions& options, PoolBlock& block);
   // Frees every byte of its blocks that no reader needs; `used_to` is where the last one's use
   // ends. Errors as in Release, and then `scope` is left as it is.
   absl::Status ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_t used_to,
@@ -125,6 +126,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   uint64_t held_bytes() const;
   uint64_t used_bytes() const;
 
+  // Threads that wait for memory.
+  size_t waiting() const;
   // CHECKs the invariants. Linear.
   void Validate() const;
 
@@ -140,9 +143,10 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   struct Waiter {
     explicit Waiter(const Request& wanted) : request(wanted) {}
     const Request request;
-    std::optional<PoolBlock> granted;  // it has left the line then
-    bool nudged = false;               // something has changed for it
-    bool growing = false;              // it asks the source now
+    PoolBlock block;       // if it is granted
+    bool granted = false;  // it has left the line then
+    bool nudged = false;   // something has changed for it
+    bool growing = false;  // it asks the source now
     std::stop_source stop_growing;
     std::condition_variable_any changed;
   };
@@ -155,7 +159,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
     UsePeak peak;
     std::deque<Waiter*> line;
     bool growing = false;     // a thread asks the source
-    uint64_t scope_hint = 0;  // what scopes used lately
+    uint64_t last_scope = 0;  // what the last scope used
+    uint64_t scope_hint = 0;  // what each of the last two did, so that a giant does not count
   };
   // Holds the lock. Calls, once it lets go of it, whoever must not be called with it.
   class Guard;
@@ -169,7 +174,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // All below require the lock.
   Part& PartOf(BufferKind kind) { return parts_[static_cast<size_t>(kind)]; }
   absl::Status CheckRequest(uint64_t bytes, uint64_t alignment, BufferKind kind) const;
-  std::optional<PoolBlock> Take(const Request& request);
+  bool Take(const Request& request, PoolBlock& block);
   void Free(const PoolBlock& block);
   // Serves the lines after memory became free.
   void Serve();
@@ -179,8 +184,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // A live block is not live any more.
   void CountDown();
 
-  absl::StatusOr<PoolBlock> AcquireSlowly(Guard& guard, const Request& request,
-                                          const CallOptions& options);
+  absl::Status AcquireSlowly(Guard& guard, const Request& request, const CallOptions& options,
+                             PoolBlock& block);
   void Enter(Waiter& waiter);
   void Leave(Waiter& waiter);
   void Nudge(Part& part);
@@ -217,18 +222,18 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
 
   mutable SpinLock lock_;
   // All below guarded by lock_, but for PendingReleases::Check.
+  bool is_deferred_ = false;  // there is something in deferred_
+  bool closed_ = false;
+  size_t waiting_ = 0;  // threads in all lines
+  uint64_t live_ = 0;   // blocks
+  BufferRecorder recorder_;
   PendingReleases pending_;
   std::array<Part, kKinds> parts_;
   std::map<uint64_t, BufferKind> segments_;  // by offset
-  size_t waiting_ = 0;                       // threads in all lines
-  uint64_t live_ = 0;                        // blocks
-  bool closed_ = false;
-  std::string lost_;                 // the reason, empty while valid
-  std::shared_ptr<LocalPool> self_;  // while blocks are live and the BufferPool is gone
-  BufferRecorder recorder_;
+  std::string lost_;                         // the reason, empty while valid
+  std::shared_ptr<LocalPool> self_;          // while blocks are live and the BufferPool is gone
   std::vector<std::unique_ptr<ScopeState>> spare_scopes_;
   Deferred deferred_;
-  bool is_deferred_ = false;
 };
 
 }  // namespace tenure::client

@@ -34,25 +34,27 @@ std::unique_ptr<ScopeState> LocalPool::OpenScope(BufferKind kind) {
   return scope;
 }
 
-absl::StatusOr<PoolBlock> LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes,
-                                                uint64_t alignment, const CallOptions& options) {
+absl::Status LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
+                                   const CallOptions& options, PoolBlock& block) {
   TENURE_CLIENT_RETURN_IF_ERROR(CheckRequest(bytes, alignment, scope.kind));
   if (!scope.recorded) {
     uint64_t so_far = 0;
-    for (const PoolBlock& block : scope.blocks) so_far += block.bytes;
+    for (const PoolBlock& earlier : scope.blocks) so_far += earlier.bytes;
     Guard guard(*this);
     Part& part = PartOf(scope.kind);
-    // As much as the last scopes used, then as much again as there is.
-    const uint64_t wanted = scope.blocks.empty() ? std::min(part.scope_hint, options_.range_bytes)
-                                                 : std::min(so_far, options_.segment_bytes);
-    const Request request{
-        .bytes = std::max(wanted, kLeastBlock), .alignment = alignment, .kind = scope.kind};
+    // As much as each of the last two scopes used, then a quarter of what there is, or as much of
+    // that as is free in one piece.
+    uint64_t wanted =
+        scope.blocks.empty() ? std::min(part.scope_hint, options_.range_bytes) : so_far / 4;
+    wanted = std::max(wanted, kLeastBlock);
     DrainSome();
-    if (valid_.load(std::memory_order_relaxed) && request.bytes > bytes && part.line.empty()) {
-      if (const std::optional<PoolBlock> block = Take(request)) return *block;
+    if (!valid_.load(std::memory_order_relaxed) || !part.line.empty()) wanted = 0;
+    for (; wanted > bytes; wanted /= 2) {
+      const Request request{.bytes = wanted, .alignment = alignment, .kind = scope.kind};
+      if (Take(request, block)) return absl::OkStatus();
     }
   }
-  return Acquire(bytes, alignment, scope.kind, options);
+  return Acquire(bytes, alignment, scope.kind, options, block);
 }
 
 absl::Status LocalPool::ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_t used_to,
@@ -78,9 +80,10 @@ absl::Status LocalPool::ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_
   }
   if (recorder_.on()) recorder_.Released();
   Part& part = PartOf(scope->kind);
-  part.scope_hint = std::max(used, part.scope_hint - part.scope_hint / 8);
+  part.scope_hint = std::min(used, part.last_scope);
+  part.last_scope = used;
   scope->blocks.clear();
-  scope->readers.clear();
+  scope->DropReaders();
   scope->fences.clear();
   if (spare_scopes_.size() < kSpares) spare_scopes_.push_back(std::move(scope));
   scope = nullptr;
@@ -119,11 +122,8 @@ PoolBlock LocalPool::CutFront(PoolBlock& block, uint64_t bytes) {
   OffsetAllocator::Block front = block.block();
   const OffsetAllocator::Block rest =
       PartOf(block.kind).allocator.Split(front, tenure::Bytes(bytes));
-  PoolBlock cut = PoolBlock::Of(front, block.kind);
-  cut.note = block.note;
-  const uint32_t note = block.note;
-  block = PoolBlock::Of(rest, block.kind);
-  block.note = note;
+  const PoolBlock cut = PoolBlock::Of(front, block.kind, block.note());
+  block = PoolBlock::Of(rest, block.kind, block.note());
   return cut;
 }
 

@@ -16,14 +16,14 @@ constexpr Duration kPoll = std::chrono::microseconds(100);
 
 }  // namespace
 
-absl::StatusOr<PoolBlock> LocalPool::AcquireSlowly(Guard& guard, const Request& request,
-                                                   const CallOptions& options) {
+absl::Status LocalPool::AcquireSlowly(Guard& guard, const Request& request,
+                                      const CallOptions& options, PoolBlock& block) {
   const Deadline deadline(options.timeout.value_or(options_.timeout));
   Part& part = PartOf(request.kind);
   Waiter waiter(request);
   Enter(waiter);
   absl::Status refusal;
-  while (!waiter.granted.has_value()) {
+  while (!waiter.granted) {
     absl::Status failure;
     const bool may_ask = part.line.front() == &waiter && !part.growing;
     if (!valid_) {
@@ -45,7 +45,8 @@ absl::StatusOr<PoolBlock> LocalPool::AcquireSlowly(Guard& guard, const Request& 
       return failure;
     }
   }
-  return *waiter.granted;
+  block = waiter.block;
+  return absl::OkStatus();
 }
 
 void LocalPool::Enter(Waiter& waiter) {
@@ -72,8 +73,8 @@ void LocalPool::ServeLine(Part& part) {
   bool served = false;
   while (!part.line.empty()) {
     Waiter& first = *part.line.front();
-    first.granted = Take(first.request);
-    if (!first.granted.has_value()) break;
+    if (!Take(first.request, first.block)) break;
+    first.granted = true;
     part.line.pop_front();
     if (--waiting_ == 0) pending_.SetWatcher(nullptr);
     if (first.growing) Defer().stops.push_back(first.stop_growing);
@@ -106,8 +107,7 @@ void LocalPool::Wait(Guard& guard, Waiter& waiter, Deadline deadline,
   }
   const bool poll = pending_.has_events();
   const Instant until = poll ? std::min(deadline.at(), Now() + kPoll) : deadline.at();
-  waiter.changed.wait_until(guard, cancel, until,
-                            [&] { return waiter.granted.has_value() || waiter.nudged; });
+  waiter.changed.wait_until(guard, cancel, until, [&] { return waiter.granted || waiter.nudged; });
   waiter.nudged = false;
   if (poll) DrainAll();
 }
@@ -117,7 +117,7 @@ absl::Status LocalPool::Grow(Guard& guard, Waiter& waiter, Deadline deadline,
   const Request& request = waiter.request;
   Part& part = PartOf(request.kind);
   const uint64_t segments = (request.bytes - 1) / options_.segment_bytes + 1;
-  TakeOut(part, segments);
+  if (part.held - part.used < request.bytes) TakeOut(part, segments);
   part.growing = true;
   waiter.growing = true;
   const bool poll = pending_.had_events();

@@ -6,7 +6,11 @@ namespace tenure::client {
 
 absl::Status PendingReleases::Check(std::span<const Fence> fences) const {
   for (const Fence& fence : fences) {
-    if (fence.timeline() != nullptr) continue;
+    if (fence.timeline() != nullptr) {
+      if (TimelineState::Of(fence.timeline())->IsThere(fence.generation())) continue;
+      return MakeError(absl::StatusCode::kInvalidArgument, kInvalidRequest,
+                       "the timeline of a fence is gone");
+    }
     if (fence.event() == nullptr) {
       return MakeError(absl::StatusCode::kInvalidArgument, kInvalidRequest,
                        "a fence is on no timeline and no CUDA event");
@@ -14,10 +18,6 @@ absl::Status PendingReleases::Check(std::span<const Fence> fences) const {
     TENURE_CLIENT_RETURN_IF_ERROR(events_->Available());
   }
   return absl::OkStatus();
-}
-
-bool PendingReleases::Reached(const Fence& fence) {
-  return fence.timeline() != nullptr && TimelineState::Of(fence.timeline())->Reached(fence.value());
 }
 
 bool PendingReleases::Hold(const PoolBlock& block, std::span<const Fence> fences) {
@@ -48,29 +48,36 @@ uint32_t PendingReleases::NewGroup(const PoolBlock& block, uint32_t fences) {
   return group;
 }
 
-void PendingReleases::HoldOne(const Fence& fence, const PoolBlock& block, uint32_t group) {
+void PendingReleases::HoldOneElsewhere(const Fence& fence, const PoolBlock& block, uint32_t group) {
   if (fence.timeline() == nullptr) {
     had_events_ = true;
     waiting_events_.push_back({.event = fence.event(), .block = block, .group = group});
-    return;
+  } else if (FenceLane* const lane = FindLane(fence); lane != nullptr) {
+    lane->Add({.value = fence.value(), .block = block, .group = group});
+  } else if (group == kNoGroup) {
+    // It is never reached. A group misses it for ever as it is.
+    for_ever_.push_back(block);
   }
-  LaneOf(TimelineState::Of(fence.timeline()))
-      .Add({.value = fence.value(), .block = block, .group = group});
 }
 
-FenceLane& PendingReleases::FindLane(TimelineState* timeline) {
-  const auto [found, is_new] = lane_of_.try_emplace(timeline, lanes_.size());
-  if (is_new) {
-    timeline->Refer();
-    lanes_.emplace_back(timeline);
-    if (watcher_ != nullptr) timeline->Watch(watcher_);
+FenceLane* PendingReleases::FindLane(const Fence& fence) {
+  TimelineState* const timeline = TimelineState::Of(fence.timeline());
+  const auto found = lane_of_.find(timeline);
+  if (found != lane_of_.end()) {
+    // What a lane refers to keeps its generation.
+    last_ = found->second;
+    return lanes_[last_].generation() == fence.generation() ? &lanes_[last_] : nullptr;
   }
-  last_ = found->second;
-  return lanes_[last_];
+  if (!timeline->TryRefer(fence.generation())) return nullptr;
+  last_ = lanes_.size();
+  lane_of_.emplace(timeline, last_);
+  lanes_.emplace_back(timeline);
+  if (watcher_ != nullptr) timeline->Watch(watcher_);
+  return &lanes_[last_];
 }
 
 bool PendingReleases::IsDone(size_t i) const {
-  return lanes_[i].empty() && lanes_[i].timeline()->references.load(std::memory_order_acquire) == 1;
+  return lanes_[i].empty() && lanes_[i].timeline()->IsLast();
 }
 
 void PendingReleases::DropLane(size_t i) {

@@ -71,14 +71,22 @@ class PendingReleases {
   static constexpr size_t kLanesAtOnce = 4;
   static constexpr size_t kEventsAtOnce = 2;
 
-  static bool Reached(const Fence& fence);
-  uint32_t NewGroup(const PoolBlock& block, uint32_t fences);
-  void HoldOne(const Fence& fence, const PoolBlock& block, uint32_t group);
-  FenceLane& LaneOf(TimelineState* timeline) {
-    if (last_ < lanes_.size() && lanes_[last_].timeline() == timeline) return lanes_[last_];
-    return FindLane(timeline);
+  static bool Reached(const Fence& fence) {
+    return fence.timeline() != nullptr &&
+           TimelineState::Of(fence.timeline())->Reached(fence.value(), fence.generation());
   }
-  FenceLane& FindLane(TimelineState* timeline);
+  uint32_t NewGroup(const PoolBlock& block, uint32_t fences);
+  void HoldOne(const Fence& fence, const PoolBlock& block, uint32_t group) {
+    if (last_ < lanes_.size() && lanes_[last_].timeline() == fence.timeline() &&
+        lanes_[last_].generation() == fence.generation()) {
+      lanes_[last_].Add({.value = fence.value(), .block = block, .group = group});
+    } else {
+      HoldOneElsewhere(fence, block, group);
+    }
+  }
+  void HoldOneElsewhere(const Fence& fence, const PoolBlock& block, uint32_t group);
+  // nullptr if its timeline is gone.
+  FenceLane* FindLane(const Fence& fence);
   // Lane `i` is empty, and nobody else refers to its timeline. The last lane takes its place.
   bool IsDone(size_t i) const;
   void DropLane(size_t i);

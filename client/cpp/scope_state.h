@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/cpp/pool_block.h"
+#include "client/cpp/timeline_state.h"
 #include "tenure/fence.h"
 
 namespace tenure::client {
@@ -18,7 +19,15 @@ struct ScopeState {
     uint64_t offset;
     uint64_t end;
     Fence fence;
+    TimelineState* timeline;  // a reference to the fence's, or null
   };
+  ~ScopeState() { DropReaders(); }
+  void DropReaders() {
+    for (const Reader& reader : readers) {
+      if (reader.timeline != nullptr) reader.timeline->Drop();
+    }
+    readers.clear();
+  }
 
   std::shared_ptr<LocalPool> pool;
   BufferKind kind = BufferKind::kActivation;

@@ -1,7 +1,14 @@
 #include "client/cpp/spin_lock.h"
 
+#include <chrono>
+#include <thread>
+
 namespace tenure::client {
 namespace {
+
+constexpr int kSpins = 100;
+constexpr int kYields = 10;
+constexpr auto kSleep = std::chrono::microseconds(50);
 
 void Pause() {
 #if defined(__x86_64__)
@@ -14,16 +21,20 @@ void Pause() {
 }  // namespace
 
 void SpinLock::LockSlowly() {
-  for (int i = 0; i < kSpins; ++i) {
-    uint32_t expected = kFree;
-    if (state_.load(std::memory_order_relaxed) == kFree &&
-        state_.compare_exchange_weak(expected, kHeld, std::memory_order_acquire,
-                                     std::memory_order_relaxed)) {
-      return;
+  int tries = 0;
+  do {
+    // Reads only, so that the holder keeps the cache line.
+    while (held_.load(std::memory_order_relaxed)) {
+      if (tries < kSpins) {
+        Pause();
+      } else if (tries < kSpins + kYields) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kSleep);
+      }
+      ++tries;
     }
-    Pause();
-  }
-  while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree) state_.wait(kAwaited);
+  } while (held_.exchange(true, std::memory_order_acquire));
 }
 
 }  // namespace tenure::client

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 
 namespace tenure::client {
 
-// A mutex for a few dozen nanoseconds at a time: spins a little, then sleeps until it is unlocked.
-// A third state says that somebody may sleep (Drepper: "Futexes are tricky", 2011). Thread-safe.
+// A mutex for a few dozen nanoseconds at a time, half as dear as one that wakes: unlocking is a
+// store. Who does not get it spins a little, then lets other threads run, then looks again every 50
+// microseconds. Thread-safe.
 class SpinLock {
  public:
   SpinLock() = default;
@@ -14,25 +14,14 @@ class SpinLock {
   SpinLock& operator=(const SpinLock&) = delete;
 
   void lock() {
-    uint32_t expected = kFree;
-    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire,
-                                        std::memory_order_relaxed)) {
-      LockSlowly();
-    }
+    if (held_.exchange(true, std::memory_order_acquire)) LockSlowly();
   }
-  void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) state_.notify_one();
-  }
+  void unlock() { held_.store(false, std::memory_order_release); }
 
  private:
-  static constexpr uint32_t kFree = 0;
-  static constexpr uint32_t kHeld = 1;
-  static constexpr uint32_t kAwaited = 2;  // held, and somebody sleeps, or did
-  static constexpr int kSpins = 100;
-
   void LockSlowly();
 
-  std::atomic<uint32_t> state_ = kFree;
+  std::atomic<bool> held_ = false;
 };
 
 }  // namespace tenure::client

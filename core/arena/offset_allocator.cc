@@ -213,7 +213,7 @@ uint32_t OffsetAllocator::FindHole(Bytes size, Bytes alignment) const {
 
 std::optional<OffsetAllocator::Block> OffsetAllocator::Allocate(Bytes size, Bytes alignment) {
   TENURE_CHECK(!size.zero());
-  TENURE_CHECK(std::has_single_bit(alignment.count()));
+  TENURE_CHECK(!alignment.zero() && (alignment.count() & (alignment.count() - 1)) == 0);
   if (size > free_) return std::nullopt;
   size = AlignUp(size, kGranule);
   alignment = std::max(alignment, kGranule);

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/arena/offset_allocator.h"
 #include "tests/bench/baselines.h"
 #include "tests/bench/buffer_sizes.h"
 
@@ -82,6 +83,29 @@ class Requests {
   uint64_t request_ = 0;
 };
 
+// What the allocator alone takes of it: each block is freed when the fence of its buffer is
+// reached.
+class BareAllocator {
+ public:
+  explicit BareAllocator(const std::vector<uint64_t>& sizes) : sizes_(sizes) {
+    allocator_.Add(Range(Bytes(0), Bytes(uint64_t{1} << 45)));
+  }
+
+  void Serve(size_t pairs) {
+    for (const size_t end = next_ + pairs; next_ < end; ++next_) {
+      std::optional<OffsetAllocator::Block>& block = blocks_[next_ % blocks_.size()];
+      if (block.has_value()) allocator_.Free(*block);
+      block = allocator_.Allocate(Bytes(sizes_[next_ % sizes_.size()]));
+    }
+  }
+
+ private:
+  const std::vector<uint64_t>& sizes_;
+  OffsetAllocator allocator_;
+  std::array<std::optional<OffsetAllocator::Block>, kLag> blocks_;
+  size_t next_ = 0;
+};
+
 // From one thread to one other.
 class Mailbox {
  public:
@@ -141,6 +165,8 @@ void AddPoolFigures(int rounds, const std::function<MeasuredPool()>& open, Repor
   Requests requests(pool, sizes);
   const Samples fenced = Measure(rounds, kPairs, [&] { requests.ServeWithFence(kPairs); });
   report.Add("pool_ns", fenced);
+  BareAllocator bare(sizes);
+  report.Add("pool_allocator_ns", Measure(rounds, kPairs, [&] { bare.Serve(kPairs); }));
   report.Add("pool_no_fence_ns", Measure(rounds, kPairs, [&] { requests.Serve(kPairs); }));
   report.Add("pool_2_threads_ns", Measure(rounds, kPairs, [&] {
                Mailbox one;

@@ -52,22 +52,15 @@ struct BufferOptions {
 class TENURE_CLIENT_API PoolBuffer {
  public:
   // For the library: BufferPool::Acquire makes them.
-  PoolBuffer(LocalPool* pool, std::byte* data, uint64_t size_bytes, uint64_t offset, uint32_t node,
-             uint32_t note, BufferKind kind)
-      : pool_(pool),
-        data_(data),
-        size_(size_bytes),
-        offset_(offset),
-        node_(node),
-        note_(note),
-        kind_(kind) {}
+  PoolBuffer(LocalPool* pool, std::byte* data, uint64_t size_bytes, uint64_t offset, uint64_t name,
+             BufferKind kind)
+      : data_(data), size_(size_bytes), offset_(offset), name_(name), pool_(pool), kind_(kind) {}
   PoolBuffer(PoolBuffer&& other) noexcept
-      : pool_(std::exchange(other.pool_, nullptr)),
-        data_(other.data_),
+      : data_(other.data_),
         size_(other.size_),
         offset_(other.offset_),
-        node_(other.node_),
-        note_(other.note_),
+        name_(other.name_),
+        pool_(std::exchange(other.pool_, nullptr)),
         kind_(other.kind_),
         refused_(other.refused_) {}
   PoolBuffer& operator=(PoolBuffer&& other) noexcept;
@@ -103,12 +96,12 @@ class TENURE_CLIENT_API PoolBuffer {
  private:
   void Drop();
 
-  LocalPool* pool_;  // null once released or moved from; lives as long as its blocks do
+  // In an order in which they are copied in pairs as they are written.
   std::byte* data_;
   uint64_t size_;
   uint64_t offset_;
-  uint32_t node_;
-  uint32_t note_;
+  uint64_t name_;    // what the pool knows it by
+  LocalPool* pool_;  // null once released or moved from; lives as long as its blocks do
   BufferKind kind_;
   bool refused_ = false;  // a release was, so that somebody may read
 };

@@ -10,27 +10,30 @@
 
 namespace tenure::client {
 
-// For the library: what a Timeline and the fences on it share.
+// For the library: what is behind a Timeline. Never freed, but used again by later timelines, of
+// which a fence knows its own by the generation.
 struct TimelineCore {
   std::atomic<uint64_t> value{0};
-  std::atomic<uint32_t> references{1};
+  std::atomic<uint64_t> owners{0};    // generation << 32 | Timeline and pools that refer to it
   std::atomic<uint32_t> watchers{0};  // pools that have to be told of every advance
 };
 
 // How far something has come, a worker thread for example: a number that only rises, from 0 on.
 // Fences lie on it. Whoever waits for memory gets it in the call of Advance that frees it.
 //
-// A value that is moved, never copied; threads share it by reference. Fences and pools do not need
-// it to be there still: one that is destroyed keeps its last value, and what was not reached by
-// then never is. `value` and `Advance` are thread-safe, the others are not.
+// A value that is moved, never copied; threads share it by reference. It need not outlive the
+// releases that name it: what it had not reached when it was destroyed it never does. `value`,
+// `Advance` and Fence::At are thread-safe, the others are not.
 class TENURE_CLIENT_API Timeline {
  public:
   Timeline();
-  Timeline(Timeline&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
+  Timeline(Timeline&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), generation_(other.generation_) {}
   Timeline& operator=(Timeline&& other) noexcept {
     if (this != &other) {
       End();
       core_ = std::exchange(other.core_, nullptr);
+      generation_ = other.generation_;
     }
     return *this;
   }
@@ -56,60 +59,39 @@ class TENURE_CLIENT_API Timeline {
   void End();
 
   TimelineCore* core_;  // null once moved from
+  uint32_t generation_;
 };
 
-// One reader of a buffer, and when it has ended. A small value. Thread-compatible.
+// One reader of a buffer, and when it has ended. A small value that is copied freely.
+// Thread-compatible.
 class TENURE_CLIENT_API Fence {
  public:
-  // Reached once `timeline` has come to `value`. The timeline may be destroyed before. One that was
-  // moved from makes a fence that every release refuses with INVALID_REQUEST.
+  // Reached once `timeline` has come to `value`. To be named in a release while the timeline is
+  // there: afterwards it may go. A release refuses a fence whose timeline is gone, or was moved
+  // from when it was made, with INVALID_REQUEST, for nobody can tell when it is reached.
   static Fence At(const Timeline& timeline, uint64_t value) {
-    if (timeline.core_ != nullptr) {
-      timeline.core_->references.fetch_add(1, std::memory_order_relaxed);
-    }
-    return Fence(timeline.core_, value, nullptr);
+    return Fence(timeline.core_, nullptr, value, timeline.generation_);
   }
   // Reached once the work that the event was recorded after has ended. `cu_event` is a CUevent, or
   // a cudaEvent_t, of this process. It must not be recorded again or destroyed until
   // BufferPool::Trim has returned after the event completed, or the pool is gone. An event of which
   // the driver reports an error, as it does once a kernel has failed, is never reached.
-  static Fence CudaEvent(void* cu_event) { return Fence(nullptr, 0, cu_event); }
+  static Fence CudaEvent(void* cu_event) { return Fence(nullptr, cu_event, 0, 0); }
 
-  Fence(const Fence& other) noexcept
-      : timeline_(other.timeline_), value_(other.value_), event_(other.event_) {
-    if (timeline_ != nullptr) timeline_->references.fetch_add(1, std::memory_order_relaxed);
-  }
-  Fence(Fence&& other) noexcept
-      : timeline_(std::exchange(other.timeline_, nullptr)),
-        value_(other.value_),
-        event_(std::exchange(other.event_, nullptr)) {}
-  Fence& operator=(Fence other) noexcept {
-    std::swap(timeline_, other.timeline_);
-    std::swap(value_, other.value_);
-    std::swap(event_, other.event_);
-    return *this;
-  }
-  ~Fence() {
-    if (timeline_ != nullptr) Drop();
-  }
-
-  // For the library. Neither: it is no fence.
+  // For the library. A fence without timeline and event is none.
   TimelineCore* timeline() const { return timeline_; }
-  uint64_t value() const { return value_; }
   void* event() const { return event_; }
+  uint64_t value() const { return value_; }
+  uint32_t generation() const { return generation_; }
 
  private:
-  Fence(TimelineCore* timeline, uint64_t value, void* event)
-      : timeline_(timeline), value_(value), event_(event) {}
+  Fence(TimelineCore* timeline, void* event, uint64_t value, uint32_t generation)
+      : timeline_(timeline), event_(event), value_(value), generation_(generation) {}
 
-  void Drop() {
-    if (timeline_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) Destroy(timeline_);
-  }
-  static void Destroy(TimelineCore* timeline);
-
-  TimelineCore* timeline_;  // counted; null for an event
-  uint64_t value_;
+  TimelineCore* timeline_;  // null for an event
   void* event_;
+  uint64_t value_;
+  uint32_t generation_;
 };
 
 }  // namespace tenure::client
