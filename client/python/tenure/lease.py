@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tenure._held_leases import HeldLease
-from tenure._mapping import Window, bytes_of
 from tenure._session import Session
+from tenure._window import Window, bytes_of
 from tenure.errors import LEASE_EXPIRED, LEASE_NOT_FOUND, RELEASED, LeaseLostError, TenureError
 from tenure.model import TensorPlace
 from tenure.v1 import model_pb2
