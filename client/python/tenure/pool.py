@@ -184,6 +184,11 @@ class BufferPool:
         """
         release_all(self._connection, self._end())
 
+    @property
+    def forked(self) -> bool:
+        """Whether this is a forked child, where nothing is left of it and locks may never be free."""
+        return self._connection.session.forked
+
     def check_open(self) -> None:
         """Raises TenureError if the pool or its client was closed."""
         self._connection.session.check()
@@ -202,6 +207,8 @@ class BufferPool:
         release_on_exit(self._connection, self._end(), error)
 
     def _end(self) -> list[Buffer]:
+        if self.forked:
+            return []
         with self._lock:
             self._closed = True
             return [buffer for buffer in self._buffers if not buffer.released]

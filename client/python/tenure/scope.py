@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tenure._array_spec import ArraySpec
 from tenure.buffer import DEFAULT_ALIGNMENT, ArrayOwner, Buffer, BufferKind, Buffers
-from tenure.errors import RELEASED, LeaseLostError, TenureError
+from tenure.errors import RELEASED, LeaseLostError, TenureError, forked_error
 
 if TYPE_CHECKING:
     from tenure.pool import BufferPool
@@ -90,6 +90,8 @@ class Scope:
             If there is no room to grow.
         """
         spec = ArraySpec.of(shape, dtype, alignment)
+        if self._pool.forked:
+            raise forked_error()
         with self._lock:
             slab, offset = self._place(spec.nbytes, max(alignment, spec.dtype.alignment))
             return ScopeBuffer(slab, offset, spec)
@@ -127,8 +129,7 @@ class Scope:
     @property
     def slab_bytes(self) -> int:
         """How much memory it has acquired, in bytes."""
-        with self._lock:
-            return sum(slab.nbytes for slab in self._slabs)
+        return sum(slab.nbytes for slab in list(self._slabs))
 
     def __enter__(self) -> Scope:
         return self
@@ -142,6 +143,8 @@ class Scope:
         self._end().__exit__(kind, error, traceback)
 
     def _end(self) -> Buffers:
+        if self._pool.forked:
+            return Buffers()
         with self._lock:
             self._released = True
             slabs, self._slabs = self._slabs, []

@@ -11,7 +11,7 @@ import pytest
 from buffer_process import BufferProcess
 from daemon import Daemon, eventually
 from runtime_memory import MIB, ledger, lines_of_maps, nothing_leased
-from tenure import Buffer, BufferPool, LeaseLostError, TenureError
+from tenure import Buffer, BufferPool, LeaseLostError, Scope, TenureError
 
 
 def test_the_memory_of_a_killed_client_is_anothers_within_a_second(
@@ -105,28 +105,37 @@ def test_a_forked_childs_buffers_say_so(pool: BufferPool) -> None:
     buffer = pool.acquire(3 * MIB)
     buffer.array[:] = 1
     address = buffer.array.ctypes.data
-    child = os.fork()
-    if child == 0:
-        os._exit(_faults_in_child(pool, buffer, address))
+    scope = pool.scope()
+    scope.zeros(8)
+    # A thread that is not there in the child may hold them.
+    with pool._lock, scope._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(_faults_in_child(pool, scope, buffer, address))
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     # The parent goes on as if nothing had been.
     assert np.all(buffer.array == 1)
+    scope.zeros(8)
+    scope.release()
     buffer.release()
     with pool.acquire(3 * MIB) as again:
         assert again.array.ctypes.data == address
 
 
-def _faults_in_child(pool: BufferPool, buffer: Buffer, address: int) -> int:
+def _faults_in_child(pool: BufferPool, scope: Scope, buffer: Buffer, address: int) -> int:
     """Counts what is not as it should be in a forked child."""
     faults = 0
-    for use in (lambda: pool.acquire(1), lambda: buffer.array, buffer.release, pool.scope, pool.close):
+    acquire = (lambda: pool.acquire(1), lambda: scope.acquire(1), pool.scope)
+    for use in (*acquire, lambda: buffer.array, buffer.release):
         try:
             use()
             faults += 1
         except TenureError as refused:
             faults += refused.reason != "FORKED"
     faults += buffer.valid
+    scope.release()
+    pool.close()
     # Nothing is mapped there, nor reserved.
     faults += len(lines_of_maps(address))
     return faults
