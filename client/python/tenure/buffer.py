@@ -140,9 +140,10 @@ class Buffer(ArrayOwner):
 
     def show(self, spec: ArraySpec, offset: int) -> npt.NDArray[Any]:
         """Shows a part of it as another array."""
-        window = self._window
         reason = self.lost_reason
-        if reason or window is None:
+        # The error's traceback must not keep the memory.
+        window = None if reason else self._window
+        if window is None:
             raise lost_error([self], reason or RELEASED)
         return spec.show(window, offset)
 

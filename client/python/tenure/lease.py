@@ -120,8 +120,11 @@ class WeightLease:
             If the lease is not valid.
         """
         place = self._places[name]
-        window = self._window
         self._check()
+        # Taken after the check: the error's traceback must not keep the memory.
+        window = self._window
+        if place.size > 0 and window is None:
+            raise self._lost(RELEASED)
         if place.size == 0 or window is None:
             nothing = np.empty(0, np.uint8)
             nothing.setflags(write=False)

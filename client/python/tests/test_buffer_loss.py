@@ -58,7 +58,7 @@ def test_buffers_of_a_daemon_that_falls_silent_are_lost_and_others_can_be_had(tm
             eventually(lambda: not buffer.valid)
             daemon.resume()
             with pytest.raises(LeaseLostError) as lost:
-                buffer.array
+                _ = buffer.array
             assert lost.value.reason == "HEARTBEAT_MISSED"
             with pytest.raises(LeaseLostError):
                 buffer.release()
@@ -69,6 +69,23 @@ def test_buffers_of_a_daemon_that_falls_silent_are_lost_and_others_can_be_had(tm
                 assert again.valid
         eventually(lambda: nothing_leased(client))
         eventually(lambda: ledger(client).quarantined == 0)
+
+
+def test_an_error_that_is_kept_does_not_keep_the_memory(tmp_path: Path) -> None:
+    with Daemon(tmp_path, runtime=64, lease_ttl="500ms") as daemon, daemon.connect() as client:
+        pool = client.open_pool()
+        buffer = pool.acquire(8)
+        daemon.pause()
+        eventually(lambda: not buffer.valid)
+        with pytest.raises(LeaseLostError) as kept:
+            _ = buffer.array
+        with pytest.raises(LeaseLostError):
+            buffer.release()
+        daemon.resume()
+        # No array is left, so the other client gets all of it.
+        with daemon.connect() as other, other.open_pool() as theirs:
+            theirs.acquire(64 * MIB, wait=20.0).release()
+        assert kept.value.reason == "HEARTBEAT_MISSED"
 
 
 def test_heartbeats_keep_buffers(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemon import Daemon, eventually
-from runtime_memory import MIB, ledger, nothing_leased
+from runtime_memory import MIB, ledger, lines_of_maps, nothing_leased
 from tenure import BufferPool, BufferSpec, Client, TenureError, _connection
 from tenure.v1 import buffer_pb2
 
@@ -93,12 +93,15 @@ def test_memory_that_is_not_the_hosts_is_refused_by_name_and_given_back(
 def test_unused_segments_go_to_another_client_while_their_own_is_idle(
     pool_daemon: Daemon, pool: BufferPool, pool_client: Client
 ) -> None:
-    pool.acquire(64 * MIB).release()
+    with pool.acquire(64 * MIB) as whole:
+        address = whole.array.ctypes.data
     assert pool_client.mapped_buffer_bytes == 64 * MIB
+    assert len(mapped_segments(address)) == 32
     with pool_daemon.connect() as other, other.open_pool() as theirs:
         with theirs.acquire(60 * MIB) as buffer:
             buffer.array[:] = 1
         assert pool_client.mapped_buffer_bytes == 4 * MIB
+        assert len(mapped_segments(address)) == 2
         # And back again, to memory that has to be mapped anew.
         with pool.acquire(64 * MIB) as again:
             again.array[:] = 2
@@ -156,3 +159,9 @@ def test_who_waits_gets_what_another_releases(pool_daemon: Daemon, pool: BufferP
         waiting = thread.submit(theirs.acquire, 60 * MIB, wait=20.0)
         held.release()
         waiting.result().release()
+
+
+def mapped_segments(address: int) -> list[int]:
+    """Finds which of the 32 segments from an address on are mapped."""
+    places = range(address, address + 64 * MIB, 2 * MIB)
+    return [place for place in places if any("memfd:" in line for line in lines_of_maps(place))]

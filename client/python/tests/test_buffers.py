@@ -228,7 +228,7 @@ def test_a_call_to_a_silent_daemon_ends_in_time(
 
 
 def test_memory_that_this_process_has_no_room_to_receive_is_given_back(
-    pool: BufferPool, pool_client: Client
+    pool_daemon: Daemon, pool: BufferPool, pool_client: Client
 ) -> None:
     pool.acquire(8).release()
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -242,5 +242,8 @@ def test_memory_that_this_process_has_no_room_to_receive_is_given_back(
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert refused.value.reason == "MAPPING"
     eventually(lambda: nothing_leased(pool_client))
+    # To others too, at once: there is nothing left to be asked back in vain.
+    with pool_daemon.connect() as other, other.open_pool() as theirs:
+        theirs.acquire(64 * MIB).release()
     with pool.acquire(64 * MIB) as buffer:
         buffer.array[:: 2 * MIB] = 1
