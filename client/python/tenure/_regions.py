@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenure._mapping import Mapping
@@ -81,12 +82,13 @@ class Regions:
         for region in self._regions.values():
             region.wanted_back = True
 
-    def take_wanted(self) -> list[tuple[int, Mapping]]:
-        """Forgets the idle regions that the daemon waits for, and gives their serials and mappings."""
-        taken = []
+    def take_wanted(self) -> list[tuple[int, Callable[[], None]]]:
+        """Forgets the idle regions that the daemon waits for, and gives their serials, each with what
+        unmaps it."""
+        taken: list[tuple[int, Callable[[], None]]] = []
         for region in list(self._regions.values()):
             if region.wanted_back and region.idle and region.mapping is not None:
-                taken.append((region.share_serial, region.mapping))
+                taken.append((region.share_serial, region.mapping.unmap))
                 del self._regions[region.region_id]
         return taken
 

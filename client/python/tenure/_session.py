@@ -7,62 +7,28 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from tenure import errors
 from tenure._deadline import Deadline
+from tenure._fetch import Fetch, PoolFetch, RegionFetch
 from tenure._held_leases import HeldLease, HeldLeases
-from tenure._mapping import Mapping, Window
+from tenure._mapping import Mapping
+from tenure._pool_mapping import PoolMapping
+from tenure._pools import HeldBuffer, HeldPool, Pools
 from tenure._regions import Regions
 from tenure._translate import seconds
-from tenure.errors import TenureError, forked_error, protocol_error
-from tenure.v1 import handle_pb2
-
-
-@dataclass(eq=False)
-class Fetch:
-    """Memory on its way."""
-
-    lease: HeldLease
-    mapping: Mapping | None = None
-    next_segment: int = 0
-    share_serial: int = 0
-    """Known from the first batch on."""
-    error: TenureError | None = None
-    """Why it came to nothing."""
-
-
-class WakeUp:
-    """Ends a poll from anywhere, a finalizer included."""
-
-    def __init__(self) -> None:
-        self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-
-    def __del__(self) -> None:
-        os.close(self._fd)
-
-    def fileno(self) -> int:
-        """Gives the descriptor to poll."""
-        return self._fd
-
-    def set(self) -> None:
-        """Makes the descriptor readable."""
-        os.eventfd_write(self._fd, 1)
-
-    def clear(self) -> None:
-        """Makes it unreadable again."""
-        try:
-            os.eventfd_read(self._fd)
-        except BlockingIOError:
-            pass
+from tenure._wake_up import WakeUp
+from tenure._window import Window
+from tenure.errors import LeaseLostError, TenureError, forked_error, protocol_error
+from tenure.v1 import buffer_pb2, handle_pb2
 
 
 class Session:
     """What the program and the session's thread share. Thread-safe.
 
-    `changed` guards `leases`, `regions` and `fetches`; nothing waits for the daemon, maps or unmaps
+    `changed` guards `leases`, `regions`, `pools` and `fetches`; nothing waits for the daemon, maps or unmaps
     under it. In a forked child every method but `forked` raises or does nothing, since the thread
     does not exist there.
 
@@ -83,11 +49,12 @@ class Session:
         self.changed = threading.Condition(threading.RLock())
         self.leases = HeldLeases()
         self.regions = Regions()
+        self.pools = Pools()
         self.fetches: deque[Fetch] = deque()
         self.renewed_at = welcomed_at
         """A moment before the daemon last renewed all leases."""
-        self.closed_windows: deque[HeldLease] = deque()
-        """Leases through which nothing can be read any more; filled by finalizers."""
+        self.closed_windows: deque[HeldLease | HeldBuffer] = deque()
+        """What nothing can be read through any more; filled by finalizers."""
         self.closing = False
         self.forked = False
         self.hang_up: Callable[[], None] = lambda: None
@@ -111,15 +78,17 @@ class Session:
 
     @contextmanager
     def granting(self) -> Iterator[None]:
-        """Goes around every call that may grant a lease, up to its `hold`."""
+        """Goes around every call that may grant a lease or buffers, up to `hold` or `hold_buffers`."""
         self.check()
         with self.changed:
             self.leases.begin_grant()
+            self.pools.begin_grant()
         try:
             yield
         finally:
             with self.changed:
                 self.leases.end_grant()
+                self.pools.end_grant()
 
     def hold(self, lease: HeldLease, deadline: Deadline) -> Window | None:
         """Takes a lease that was just granted into care, and opens a window on its region.
@@ -160,22 +129,63 @@ class Session:
         with self.changed:
             return self._drop(lease)
 
-    def window_closed(self, lease: HeldLease) -> None:
-        """Tells the session's thread to drop a lease. For finalizers: takes no lock."""
+    def hold_buffers(
+        self,
+        granted: buffer_pb2.Pool,
+        buffers: Sequence[buffer_pb2.Buffer],
+        called_at: float,
+        deadline: Deadline,
+    ) -> list[tuple[HeldBuffer, Window]]:
+        """Takes buffers that were just granted into care, and opens a window on each.
+
+        Segments that are not mapped yet are fetched first. After an error nothing is held.
+        """
+        held: list[HeldBuffer] = []
+        with self.changed:
+            pool = self.pools.add(granted, called_at)
+            self.wake_up.set()
+            try:
+                held.extend(map(pool.add, buffers))
+                mapping = self._map_segments(pool, held, deadline)
+                return [(each, self._open_window(mapping, each)) for each in held]
+            except BaseException:
+                for each in held:
+                    self.drop_buffer(each)
+                    pool.unuse(each)
+                raise
+
+    def drop_buffer(self, buffer: HeldBuffer) -> bool:
+        """As `drop`, for a buffer. Its segments stay in use until its window has closed."""
+        if self.forked:
+            return False
+        with self.changed:
+            if buffer.dropped:
+                return False
+            buffer.dropped = True
+            buffer.pool.buffers.discard(buffer)
+            return True
+
+    def unuse_segments(self, buffer: HeldBuffer) -> None:
+        """Notes that no array shows a buffer any more."""
+        with self.changed:
+            buffer.pool.unuse(buffer)
+
+    def window_closed(self, held: HeldLease | HeldBuffer) -> None:
+        """Tells the session's thread that nothing is read any more. For finalizers: takes no lock."""
         if self.forked:
             return
-        self.closed_windows.append(lease)
+        self.closed_windows.append(held)
         self.wake_up.set()
 
-    def lost_reason(self, lease: HeldLease) -> str:
-        """Says why a lease is not to be read through any more; empty while it may be."""
+    def lost_reason(self, held: HeldLease | HeldBuffer) -> str:
+        """Says why a lease or buffer is not to be used any more; empty while it may be."""
         if self.forked:
             return errors.FORKED
         if self.closing:
-            lease.lose(errors.RELEASED)
-        elif time.monotonic() >= lease.certain_until(self.renewed_at):
-            lease.lose(errors.HEARTBEAT_MISSED)
-        return lease.lost_reason
+            held.lose(errors.RELEASED)
+        elif time.monotonic() >= held.certain_until(self.renewed_at):
+            held.lose(errors.HEARTBEAT_MISSED)
+        return held.lost_reason
 
     @property
     def mapped_region_count(self) -> int:
@@ -184,6 +194,14 @@ class Session:
             return 0
         with self.changed:
             return self.regions.mapped_count
+
+    @property
+    def mapped_buffer_bytes(self) -> int:
+        """How many bytes of runtime memory are mapped, in use or kept for quick return."""
+        if self.forked:
+            return 0
+        with self.changed:
+            return self.pools.mapped_bytes
 
     def request_close(self) -> None:
         """Asks the thread to unmap everything, say so, and say goodbye. Takes no lock."""
@@ -196,14 +214,22 @@ class Session:
         with self.changed:
             self._over = (message, reason)
             self.leases.lose_all(reason)
+            self.pools.lose_all(reason)
             for fetch in self.fetches:
-                self.regions.fail_fetch(fetch.lease.region_id)
+                fetch.fail(None)
             self.fetches.clear()
             self.regions.want_all_back()
-            taken = self.regions.take_wanted()
+            taken = self.take_wanted()
             self.changed.notify_all()
-        for _, mapping in taken:
-            mapping.unmap()
+        for _, unmap in taken:
+            # What stays mapped harms nobody: the daemon waits for the end of the process.
+            with suppress(TenureError):
+                unmap()
+
+    def take_wanted(self) -> list[tuple[int, Callable[[], None]]]:
+        """Forgets unused mappings that the daemon waits for, and gives their serials, each with what
+        unmaps it. REQUIRES: `changed`."""
+        return self.regions.take_wanted() + self.pools.take_wanted()
 
     def _drop(self, lease: HeldLease) -> bool:
         if lease.dropped:
@@ -218,7 +244,7 @@ class Session:
     def _mapped(self, lease: HeldLease, deadline: Deadline) -> Mapping:
         """Waits until a lease's region is mapped. REQUIRES: `changed`, and the region has a user."""
         region = self.regions[lease.region_id]
-        mine: Fetch | None = None
+        mine: RegionFetch | None = None
         while region.mapping is None:
             self.check()
             if mine is not None and mine.error is not None:
@@ -226,12 +252,41 @@ class Session:
             deadline.check("the daemon did not send the memory")
             # Whoever waits for another's fetch starts one for its own lease if that one fails.
             if not region.fetching:
-                mine = Fetch(lease)
+                mine = RegionFetch(self.regions, lease)
                 region.fetching = True
                 self.fetches.append(mine)
                 self.wake_up.set()
             self.changed.wait(deadline.left())
         return region.mapping
+
+    def _map_segments(
+        self, pool: HeldPool, buffers: Sequence[HeldBuffer], deadline: Deadline
+    ) -> PoolMapping:
+        """Waits until the segments of buffers are mapped. REQUIRES: `changed`, and that they are used."""
+        needed = {offset for buffer in buffers for offset in pool.offsets_of(buffer)}
+        mine: PoolFetch | None = None
+        while True:
+            self.check()
+            if pool.lost_reason:
+                raise LeaseLostError(f"the lease on pool {pool.pool_id} is no more", pool.lost_reason)
+            if pool.mapping is not None and needed <= pool.segments.keys():
+                return pool.mapping
+            if mine is not None and mine.error is not None:
+                raise mine.error
+            deadline.check("the daemon did not send the memory")
+            # As above.
+            absent = needed - pool.segments.keys() - pool.fetching
+            if absent:
+                mine = PoolFetch(pool, sorted(absent))
+                pool.fetching |= absent
+                self.fetches.append(mine)
+                self.wake_up.set()
+            self.changed.wait(deadline.left())
+
+    def _open_window(self, mapping: PoolMapping, buffer: HeldBuffer) -> Window:
+        window = mapping.open_window(buffer.offset, buffer.size)
+        weakref.finalize(window, self.window_closed, buffer).atexit = False
+        return window
 
 
 _sessions: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from tenure import errors
+from tenure._fetch import Fetch
 from tenure._handle import HandleSocket, Received
 from tenure._held_leases import HeldLease
-from tenure._mapping import Mapping
-from tenure._session import Fetch, Session
-from tenure.errors import MAPPING, TenureError, protocol_error
+from tenure._pools import HeldBuffer
+from tenure._session import Session
+from tenure.errors import TenureError, protocol_error
 from tenure.v1 import handle_pb2
 
 # How long closing waits for a daemon that does not listen.
@@ -29,8 +30,8 @@ _HEARTBEATS_PER_TTL = 3
 class SessionThread(threading.Thread):
     """Sends heartbeats, answers recalls, notes lost leases and fetches memory.
 
-    All packets are sent by this thread, in the order munmap, Unmapped, FetchShare for the same region,
-    so that an Unmapped never speaks of a newer mapping. A recall of a mapping that an array still shows
+    All packets are sent by this thread, in the order munmap, Unmapped, FetchShare or FetchPool for the same
+    memory, so that an Unmapped never speaks of a newer mapping. A recall of a mapping that an array still shows
     cannot be answered: the answer follows when the array is gone.
 
     Parameters
@@ -41,15 +42,22 @@ class SessionThread(threading.Thread):
         After the greeting.
     release : Callable[[HeldLease], None]
         Gives a lease back to the daemon without waiting.
+    release_buffers : Callable[[Sequence[HeldBuffer]], None]
+        The same for buffers.
     """
 
     def __init__(
-        self, session: Session, handle: HandleSocket, release: Callable[[HeldLease], None]
+        self,
+        session: Session,
+        handle: HandleSocket,
+        release: Callable[[HeldLease], None],
+        release_buffers: Callable[[Sequence[HeldBuffer]], None],
     ) -> None:
         super().__init__(name="tenure-session", daemon=True)
         self._session = session
         self._handle = handle
         self._release = release
+        self._release_buffers = release_buffers
         self._outbound: deque[bytes] = deque()
         self._fetch: Fetch | None = None
         self._sequence = 0
@@ -99,10 +107,10 @@ class SessionThread(threading.Thread):
                 self._on_packet(received)
             finally:
                 received.close_fds()
+        overdue = (time.monotonic(), self._session.renewed_at, errors.HEARTBEAT_MISSED)
         with self._session.changed:
-            self._session.leases.lose_overdue(
-                time.monotonic(), self._session.renewed_at, errors.HEARTBEAT_MISSED
-            )
+            self._session.leases.lose_overdue(*overdue)
+            self._session.pools.lose_overdue(*overdue)
         return True
 
     def _wait(self) -> None:
@@ -120,9 +128,9 @@ class SessionThread(threading.Thread):
 
     def _heartbeat_interval(self) -> float:
         with self._session.changed:
-            shortest = self._session.leases.shortest_ttl()
-        most = self._session.heartbeat_interval
-        return most if shortest is None else min(most, shortest / _HEARTBEATS_PER_TTL)
+            ttls = (self._session.leases.shortest_ttl(), self._session.pools.shortest_ttl())
+        intervals = [ttl / _HEARTBEATS_PER_TTL for ttl in ttls if ttl is not None]
+        return min([self._session.heartbeat_interval, *intervals])
 
     def _send_heartbeat(self) -> None:
         now = time.monotonic()
@@ -145,21 +153,32 @@ class SessionThread(threading.Thread):
     # Giving back.
 
     def _drop_unread(self) -> None:
+        buffers: list[HeldBuffer] = []
         while self._session.closed_windows:
-            lease = self._session.closed_windows.popleft()
-            if self._session.drop(lease):
-                self._release(lease)
+            held = self._session.closed_windows.popleft()
+            if isinstance(held, HeldBuffer):
+                self._session.unuse_segments(held)
+                if self._session.drop_buffer(held):
+                    buffers.append(held)
+            elif self._session.drop(held):
+                self._release(held)
+        if buffers:
+            self._release_buffers(buffers)
 
     def _give_back(self) -> None:
         with self._session.changed:
-            taken = self._session.regions.take_wanted()
+            taken = self._session.take_wanted()
         self._unmap_and_tell(taken)
 
-    def _unmap_and_tell(self, taken: Sequence[tuple[int, Mapping | None]]) -> None:
-        for _, mapping in taken:
-            if mapping is not None:
-                mapping.unmap()
-        serials = [serial for serial, _ in taken]
+    def _unmap_and_tell(self, taken: Sequence[tuple[int, Callable[[], None]]]) -> None:
+        serials: list[int] = []
+        for serial, unmap in taken:
+            try:
+                unmap()
+            except TenureError:
+                # It stays mapped for as long as this process lives, so the daemon must not have it.
+                continue
+            serials.append(serial)
         for first in range(0, len(serials), _SERIALS_PER_PACKET):
             packet = handle_pb2.ClientPacket()
             packet.unmapped.share_serials.extend(serials[first : first + _SERIALS_PER_PACKET])
@@ -169,6 +188,7 @@ class SessionThread(threading.Thread):
         self._goodbye_said = True
         with self._session.changed:
             self._session.leases.lose_all(errors.RELEASED)
+            self._session.pools.lose_all(errors.RELEASED)
             self._session.regions.want_all_back()
         self._give_back()
         packet = handle_pb2.ClientPacket()
@@ -190,18 +210,19 @@ class SessionThread(threading.Thread):
                 self._session.leases.lose(lost.lease_id, lost.reason)
                 # The daemon cannot use it again before the client says that it has unmapped it.
                 self._session.regions.want_region_back(lost.region_id)
+            elif kind == "pool_recall":
+                self._session.pools.want_back(packet.pool_recall.share_serials)
+            elif kind == "pool_lost":
+                self._session.pools.lose(packet.pool_lost.pool_id, packet.pool_lost.reason)
             elif kind == "drain":
                 self._session.regions.want_all_back()
-        if kind == "share_batch":
-            self._on_share_batch(packet.share_batch, received)
-        elif kind == "share_refused":
-            refused = packet.share_refused
-            if self._fetch is None or self._fetch.lease.lease_id != refused.lease_id:
-                raise protocol_error("a refusal of memory that was not asked for")
-            self._finish_fetch(TenureError(refused.message, refused.reason))
+                self._session.pools.want_all_back()
+        if kind in ("share_batch", "pool_batch", "share_refused", "pool_refused"):
+            self._on_answer(received)
         elif kind == "welcome":
             raise protocol_error("a second Welcome")
-        # Another packet is something that only newer clients know.
+        # MemoryWanted asks for what GrowPool brought, of which there is nothing here. Another packet is
+        # something that only newer clients know.
         self._give_back()
 
     # Fetching.
@@ -212,65 +233,38 @@ class SessionThread(threading.Thread):
                 if self._session.fetches:
                     self._fetch = self._session.fetches.popleft()
             if self._fetch is not None:
-                self._send_fetch(self._fetch)
+                self._queue(self._fetch.request())
 
-    def _send_fetch(self, fetch: Fetch) -> None:
-        packet = handle_pb2.ClientPacket()
-        packet.fetch_share.lease_id = fetch.lease.lease_id
-        packet.fetch_share.first_segment = fetch.next_segment
-        self._queue(packet)
-
-    def _on_share_batch(self, batch: handle_pb2.ShareBatch, received: Received) -> None:
-        fetch = self._fetch
-        if (
-            fetch is None
-            or batch.lease_id != fetch.lease.lease_id
-            or batch.first_segment != fetch.next_segment
-        ):
-            raise protocol_error("memory that was not asked for")
-        fetch.share_serial = batch.share_serial
-        fetch.next_segment += len(batch.segment_sizes)
+    def _on_answer(self, received: Received) -> None:
+        fetch, packet = self._fetch, received.packet
+        if fetch is None or not fetch.answers(packet):
+            raise protocol_error("memory that was not asked for, or the refusal of it")
+        if packet.HasField("share_refused"):
+            refused = packet.share_refused
+            return self._end_fetch(fetch, TenureError(refused.message, refused.reason))
+        if packet.HasField("pool_refused"):
+            lacking = packet.pool_refused
+            return self._end_fetch(fetch, TenureError(lacking.message, lacking.reason))
         failure: TenureError | None = None
         try:
-            _map_batch(fetch, batch, received)
+            fetch.map(received)
         except TenureError as error:
             failure = error
         # An Unmapped must not come before the acknowledgement.
-        packet = handle_pb2.ClientPacket()
-        packet.share_ack.share_serial = batch.share_serial
-        packet.share_ack.next_segment = fetch.next_segment
-        self._queue(packet)
-        if failure is not None or (fetch.mapping is not None and fetch.mapping.complete):
-            self._finish_fetch(failure)
-        else:
-            self._send_fetch(fetch)
-
-    def _finish_fetch(self, failure: TenureError | None) -> None:
-        fetch, self._fetch = self._fetch, None
-        assert fetch is not None
-        region_id = fetch.lease.region_id
-        if failure is not None and fetch.share_serial != 0:
-            self._unmap_and_tell([(fetch.share_serial, fetch.mapping)])
+        self._queue(fetch.acknowledgement(packet))
+        if failure is not None:
+            return self._end_fetch(fetch, failure)
         with self._session.changed:
-            if failure is None and fetch.mapping is not None:
-                self._session.regions.finish_fetch(region_id, fetch.share_serial, fetch.mapping)
-            else:
-                self._session.regions.fail_fetch(region_id)
-            fetch.error = failure
+            fetch.take_in()
             self._session.changed.notify_all()
+        if fetch.complete:
+            self._fetch = None
+        else:
+            self._queue(fetch.request())
 
-
-def _map_batch(fetch: Fetch, batch: handle_pb2.ShareBatch, received: Received) -> None:
-    if received.fds_lost:
-        raise TenureError(
-            "this process has too many files open to receive the memory; raise its nofile limit", MAPPING
-        )
-    sizes = list(batch.segment_sizes)
-    if batch.region_id != fetch.lease.region_id or not sizes or len(sizes) != len(received.fds):
-        raise protocol_error("a batch does not fit what was asked for")
-    if fetch.mapping is None:
-        fetch.mapping = Mapping(fetch.lease.region_bytes)
-    for fd, size in zip(received.fds, sizes):
-        fetch.mapping.append(fd, size)
-    if fetch.mapping.complete != (fetch.next_segment == batch.segment_count):
-        raise protocol_error("the segments do not add up to the region's size")
+    def _end_fetch(self, fetch: Fetch, failure: TenureError) -> None:
+        self._fetch = None
+        self._unmap_and_tell(fetch.leftovers())
+        with self._session.changed:
+            fetch.fail(failure)
+            self._session.changed.notify_all()

@@ -12,10 +12,12 @@ from tenure import _rpc, _translate
 from tenure._connection import Connection
 from tenure._deadline import Deadline
 from tenure._handle import HandleSocket, closed_on_error, greet
+from tenure._releases import Release
 from tenure._session import Session
 from tenure.lease import WeightLease
 from tenure.load import LoadResult
 from tenure.model import DaemonStatus, Model, UnloadResult
+from tenure.pool import BufferPool
 from tenure.v1 import admin_pb2, lease_pb2, model_pb2
 
 _MOST_NAME_BYTES = 64
@@ -69,8 +71,8 @@ class Client:
     lease is lost and every call raises TenureError with reason `DAEMON_GONE`: connect again. In a forked
     child every call raises it with reason `FORKED`.
 
-    Memory is mapped once per region, read-only, and stays mapped for quick return until the daemon wants
-    it back. Thread-safe. A context manager that closes.
+    Weights are mapped once per region, read-only, and runtime memory once per segment; both stay mapped for
+    quick return until the daemon wants them back. Thread-safe. A context manager that closes.
     """
 
     def __init__(self, connection: Connection, timeout: float, load_timeout: float) -> None:
@@ -87,6 +89,11 @@ class Client:
     def boot_id(self) -> str:
         """New at every start of the daemon."""
         return self._connection.session.boot_id
+
+    @property
+    def mapped_buffer_bytes(self) -> int:
+        """How many bytes of runtime memory are mapped now, in use or kept for quick return."""
+        return self._connection.session.mapped_buffer_bytes
 
     @property
     def mapped_region_count(self) -> int:
@@ -149,7 +156,7 @@ class Client:
         deadline = Deadline(self._load_timeout if timeout is None else timeout)
         with self._connection.session.granting():
             called_at = time.monotonic()
-            undo = lease_pb2.ReleaseLeaseRequest(load_request_id=request.request_id)
+            undo = Release.of_lease(load_request_id=request.request_id)
             reply = self._connection.grant(_rpc.LOAD_MODEL, request, deadline, undo)
             lease: WeightLease | None = None
             if reply.HasField("lease"):
@@ -195,9 +202,28 @@ class Client:
         deadline = self._deadline(timeout)
         with self._connection.session.granting():
             called_at = time.monotonic()
-            undo = lease_pb2.ReleaseLeaseRequest(acquire_request_id=request.request_id)
+            undo = Release.of_lease(acquire_request_id=request.request_id)
             reply = self._connection.grant(_rpc.ACQUIRE_WEIGHTS, request, deadline, undo)
             return self._connection.bind(reply.lease, called_at, deadline)
+
+    def open_pool(self, device: str | None = None) -> BufferPool:
+        """Opens the runtime memory of a device, for the buffers that an inference needs.
+
+        Nothing is taken before the first buffer is. Pools of one client on one device share memory: what
+        one has released serves the other without another mapping.
+
+        Parameters
+        ----------
+        device : str, optional
+            Where this client has runtime memory already, or else where there is most room, unless given.
+
+        Returns
+        -------
+        BufferPool
+            A context manager that releases what was acquired from it.
+        """
+        self._connection.session.check()
+        return BufferPool(self._connection, device or "", self._timeout)
 
     def unload(
         self,
@@ -241,7 +267,7 @@ class Client:
         return _translate.status(self._connection.call(_rpc.GET_STATUS, request, self._deadline(timeout)))
 
     def close(self) -> None:
-        """Ends every lease, gives all memory back that no array shows, and says goodbye."""
+        """Ends every lease and buffer, gives all memory back that no array shows, and says goodbye."""
         self._connection.close()
 
     def __enter__(self) -> Client:

@@ -7,8 +7,8 @@ reasons of the daemon are those of its API; the client's own are:
 `DAEMON_UNREACHABLE`  nothing answers in the directory
 `DAEMON_GONE`         the daemon closed the connection: connect again
 `SESSION_REFUSED`     the daemon answered, but opens no session for this client
-`HEARTBEAT_MISSED`    no answer for so long that the lease may have ended
-`RELEASED`            the lease was released, or its client closed
+`HEARTBEAT_MISSED`    no answer for so long that the lease or buffer may have ended
+`RELEASED`            the lease or buffer was released, or its client closed
 `FORKED`              the client was made by the process that this one was forked from
 `PROTOCOL`            the daemon said something that its protocol rules out
 `MAPPING`             this process could not map the memory
@@ -69,7 +69,7 @@ class TenureError(Exception):
 
 
 class LeaseLostError(TenureError):
-    """The lease had ended: what was read through it since may have been another model's bytes."""
+    """The lease or buffer had ended: what was read through it since may have been another's bytes."""
 
 
 def protocol_error(message: str) -> TenureError:
@@ -78,7 +78,7 @@ def protocol_error(message: str) -> TenureError:
 
 
 def unsupported_backend_error(device: str, backend: str) -> TenureError:
-    """Makes the error for a lease on memory that this client cannot map."""
+    """Makes the error for memory that this client cannot map."""
     return TenureError(
         f'{device} is of the backend "{backend}"; the Python client maps memory of the host only',
         UNSUPPORTED_BACKEND,

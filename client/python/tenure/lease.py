@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tenure._held_leases import HeldLease
-from tenure._mapping import Window, bytes_of
 from tenure._session import Session
+from tenure._window import Window, bytes_of
 from tenure.errors import LEASE_EXPIRED, LEASE_NOT_FOUND, RELEASED, LeaseLostError, TenureError
 from tenure.model import TensorPlace
 from tenure.v1 import model_pb2
@@ -120,8 +120,11 @@ class WeightLease:
             If the lease is not valid.
         """
         place = self._places[name]
-        window = self._window
         self._check()
+        # Taken after the check: the error's traceback must not keep the memory.
+        window = self._window
+        if place.size > 0 and window is None:
+            raise self._lost(RELEASED)
         if place.size == 0 or window is None:
             nothing = np.empty(0, np.uint8)
             nothing.setflags(write=False)

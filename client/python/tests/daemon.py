@@ -27,20 +27,50 @@ devices:
 weights: {{segment_size: 2MiB}}
 """
 
+POOL_CONFIG = """\
+directory: {directory}
+log: {{level: debug}}
+metrics: {{address: ""}}
+devices:
+  - {{name: "host:0", total: {total}MiB, weights: 8MiB, runtime: {runtime}MiB}}
+weights: {{segment_size: 2MiB}}
+runtime: {{segment_size: 2MiB, pool_ttl: {pool_ttl}}}
+leases: {{ttl: {lease_ttl}, heartbeat_interval: 100ms}}
+"""
+
 
 class Daemon:
-    """Runs as long as the `with` block. Its directory, log and one model root lie in `folder`."""
+    """Runs as long as the `with` block. Its directory, log and one model root lie in `folder`.
 
-    def __init__(self, folder: Path, capacity: str = "64MiB") -> None:
+    With `runtime` it has so many MiB of runtime memory, and hardly any weights.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        capacity: str = "64MiB",
+        *,
+        runtime: int = 0,
+        pool_ttl: str = "never",
+        lease_ttl: str = "30s",
+    ) -> None:
         self.directory = folder / "run"
         self.models = folder / "models"
         self.directory.mkdir()
         self.models.mkdir()
         self._log = folder / "tenured.log"
         self._config = folder / "tenured.yaml"
-        self._config.write_text(
-            CONFIG.format(directory=self.directory, models=self.models, capacity=capacity)
-        )
+        if runtime > 0:
+            config = POOL_CONFIG.format(
+                directory=self.directory,
+                total=runtime + 8,
+                runtime=runtime,
+                pool_ttl=pool_ttl,
+                lease_ttl=lease_ttl,
+            )
+        else:
+            config = CONFIG.format(directory=self.directory, models=self.models, capacity=capacity)
+        self._config.write_text(config)
 
     def __enter__(self) -> Daemon:
         arguments = [str(BINARY), "--config", str(self._config), "--directory", str(self.directory)]
