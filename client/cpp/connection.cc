@@ -86,11 +86,7 @@ Connection::Connection(const ConnectOptions& options, const std::string& directo
 Connection::~Connection() { session_->SetGiveBack(nullptr); }
 
 absl::Status Connection::Usable() const {
-  if (forked()) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, kForked,
-        "this client belongs to the process that this one was forked from; connect anew");
-  }
+  if (forked()) return ForkedError();
   return session_->Alive();
 }
 

@@ -40,6 +40,8 @@ absl::StatusOr<PoolBlock> LocalPool::Acquire(uint64_t bytes, uint64_t alignment,
     return CheckRequest(bytes, alignment, kind);
   }
   const Request request{.bytes = bytes, .alignment = alignment, .kind = kind};
+  if (forked()) [[unlikely]]
+    return ForkedError();
   Guard guard(*this);
   if (!valid_.load(std::memory_order_relaxed)) return LostError();
   DrainSome();
@@ -87,7 +89,13 @@ void LocalPool::CountDown() {
   Defer().self = std::move(self_);
 }
 
+absl::Status LocalPool::CheckFences(std::span<const Fence> fences) const {
+  return forked() ? ForkedError() : pending_.Check(fences);
+}
+
 absl::Status LocalPool::Release(const PoolBlock& block, std::span<const Fence> fences) {
+  if (forked()) [[unlikely]]
+    return ForkedError();
   if (!fences.empty()) TENURE_CLIENT_RETURN_IF_ERROR(pending_.Check(fences));
   Guard guard(*this);
   if (recorder_.on()) DrainAll();
@@ -108,12 +116,14 @@ void LocalPool::Retire(const PoolBlock& block, std::span<const Fence> fences) {
 }
 
 void LocalPool::ReleaseNever(const PoolBlock& block) {
+  if (forked()) return;
   Guard guard(*this);
   pending_.HoldForEver(block);
   CountDown();
 }
 
 void LocalPool::Close() {
+  if (forked()) return;
   Guard guard(*this);
   closed_ = true;
   if (live_ != 0) self_ = shared_from_this();
@@ -127,11 +137,13 @@ bool LocalPool::done() const {
 }
 
 uint64_t LocalPool::held_bytes() const {
+  if (forked()) return 0;
   const std::lock_guard lock(lock_);
   return segments_.size() * options_.segment_bytes;
 }
 
 uint64_t LocalPool::used_bytes() const {
+  if (forked()) return 0;
   const std::lock_guard lock(lock_);
   uint64_t used = 0;
   for (const Part& part : parts_) used += part.used;
@@ -139,6 +151,7 @@ uint64_t LocalPool::used_bytes() const {
 }
 
 absl::Status LocalPool::StartRecording() {
+  if (forked()) return ForkedError();
   Guard guard(*this);
   if (recorder_.on()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, kRecording,
@@ -150,6 +163,7 @@ absl::Status LocalPool::StartRecording() {
 }
 
 std::vector<RecordedBuffer> LocalPool::FinishRecording() {
+  if (forked()) return {};
   Guard guard(*this);
   DrainAll();
   recording_ = false;

@@ -20,6 +20,7 @@
 #include "client/cpp/buffer_recorder.h"
 #include "client/cpp/cuda_events.h"
 #include "client/cpp/deadline.h"
+#include "client/cpp/fork_guard.h"
 #include "client/cpp/pending_releases.h"
 #include "client/cpp/pool_block.h"
 #include "client/cpp/scope_state.h"
@@ -56,6 +57,9 @@ namespace tenure::client {
 // after its use fell, no more than its use since then, rounded up to segments. It leaves at once in
 // GiveBack, whatever was used. In Sweep none leaves while somebody waits in the line of its part.
 //
+// In a forked child, which has neither the memory nor the threads, and where the lock may be held
+// for ever, everything answers FORKED or does nothing, and never takes the lock.
+//
 // Thread-safe. Lock order: this, then a timeline's. Calls the source with no lock held.
 class LocalPool final : public TimelineWatcher, public std::enable_shared_from_this<LocalPool> {
  public:
@@ -76,7 +80,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // Gives nothing back: what it still holds may still be read, and ends with the source.
   ~LocalPool() override;
 
-  // --- For buffers. INVALID_REQUEST; the reason of Invalidate; what the source refuses;
+  // --- For buffers. INVALID_REQUEST; FORKED; the reason of Invalidate; what the source refuses;
   // DEADLINE_EXCEEDED, CANCELLED.
   absl::StatusOr<PoolBlock> Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
                                     const CallOptions& options);
@@ -97,7 +101,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
                             std::span<const Fence> fences);
   // Keeps all its blocks for as long as the pool lives.
   void ReleaseScopeNever(std::unique_ptr<ScopeState> scope);
-  absl::Status CheckFences(std::span<const Fence> fences) const { return pending_.Check(fences); }
+  absl::Status CheckFences(std::span<const Fence> fences) const;
 
   // --- For recordings. RECORDING if one is under way.
   absl::Status StartRecording();
@@ -120,7 +124,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
 
   // Whether buffers should go through Acquire each by itself, for they are noted.
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
-  bool valid() const { return valid_.load(std::memory_order_acquire); }
+  bool valid() const { return valid_.load(std::memory_order_acquire) && !forked(); }
+  bool forked() const { return fork_guard_.forked(); }
   std::byte* base() const { return options_.base; }
   uint64_t held_bytes() const;
   uint64_t used_bytes() const;
@@ -211,6 +216,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
 
   const Options options_;
   const std::shared_ptr<SegmentSource> source_;
+  const ForkGuard fork_guard_;
 
   std::atomic<bool> valid_ = true;
   std::atomic<bool> recording_ = false;

@@ -21,6 +21,7 @@ void LocalPool::Sweep(Instant now) {
 }
 
 uint64_t LocalPool::GiveBack(uint64_t bytes) {
+  if (forked()) return 0;
   Guard guard(*this);
   DrainAll();
   const uint64_t segment = options_.segment_bytes;
