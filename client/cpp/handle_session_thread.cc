@@ -82,8 +82,10 @@ bool HandleSession::Linger() {
     if (!close_by_) close_by_ = Now() + kDriverWait;
     if (!AtWork() || Now() >= *close_by_) return false;
   }
+  // Those of a pool that is over may still have to end.
+  SweepPools(Now());
   pollfd entry{mailbox_->fd(), POLLIN, 0};
-  poll(&entry, 1, MillisUntil(close_by_));
+  poll(&entry, 1, MillisUntil(close_by_.value_or(next_sweep_)));
   return true;
 }
 

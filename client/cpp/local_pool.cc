@@ -84,7 +84,12 @@ void LocalPool::DrainAll() {
 }
 
 void LocalPool::CountDown() {
-  if (--live_ != 0 || self_ == nullptr) return;
+  --live_;
+  LetGo();
+}
+
+void LocalPool::LetGo() {
+  if (self_ == nullptr || Needed()) return;
   TakeOutAll();
   Defer().self = std::move(self_);
 }
@@ -126,8 +131,8 @@ void LocalPool::Close() {
   if (forked()) return;
   Guard guard(*this);
   closed_ = true;
-  if (live_ != 0) self_ = shared_from_this();
   DrainAll();
+  if (Needed()) self_ = shared_from_this();
   TakeOutAll();
 }
 

@@ -116,8 +116,9 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // The pool is lost, for a reason as in errors.h: whoever waits and every Acquire from now on
   // fails with it, and nothing is given back any more. The first reason stays.
   void Invalidate(std::string_view reason);
-  // The BufferPool is gone. Lives on while blocks are live; gives back what is free now, and the
-  // rest in Sweep as it becomes free.
+  // The BufferPool is gone. Lives on while blocks are live, or fences of timelines may be reached;
+  // gives back what is free now, and the rest in Sweep as it becomes free. CUDA events are not
+  // asked after any more: before its memory is unmapped the device is waited for.
   void Close();
   // True once it is closed and everything was given back: nobody needs it any more.
   bool done() const;
@@ -183,6 +184,9 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   void DrainAll();
   // A live block is not live any more.
   void CountDown();
+  // Ends with the next unlock if it is closed and nobody needs it any more.
+  void LetGo();
+  bool Needed() const { return live_ != 0 || pending_.MayAdvance(); }
 
   absl::StatusOr<PoolBlock> AcquireSlowly(Guard& guard, const Request& request,
                                           const CallOptions& options);
@@ -230,7 +234,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   uint64_t live_ = 0;                        // blocks
   bool closed_ = false;
   std::string lost_;                 // the reason, empty while valid
-  std::shared_ptr<LocalPool> self_;  // while blocks are live and the BufferPool is gone
+  std::shared_ptr<LocalPool> self_;  // while it is needed and the BufferPool is gone
   BufferRecorder recorder_;
   std::vector<std::unique_ptr<ScopeState>> spare_scopes_;
   Deferred deferred_;

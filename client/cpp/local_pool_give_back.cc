@@ -18,6 +18,7 @@ void LocalPool::Sweep(Instant now) {
     const uint64_t kept = closed_ ? 0 : part.peak.peak();
     if (part.held > kept) TakeOut(part, (part.held - kept) / options_.segment_bytes);
   }
+  LetGo();
 }
 
 uint64_t LocalPool::GiveBack(uint64_t bytes) {
