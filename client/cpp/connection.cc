@@ -18,6 +18,9 @@ constexpr Duration kReleaseWait = std::chrono::seconds(2);
 
 constexpr size_t kMaxNameBytes = 64;
 
+// As many segments as the daemon takes back in one call.
+constexpr int kMostShrunk = 10'000;
+
 // A call that may grant, from before it is made until its lease is held.
 class GrantScope {
  public:
@@ -69,9 +72,13 @@ Connection::Connection(const ConnectOptions& options, const std::string& directo
       releases_(rpc_, *session_) {
   session_->SetGiveBack([this](uint64_t pool_id, const std::vector<uint64_t>& offsets) {
     v1::ShrinkPoolRequest shrink;
-    shrink.set_pool_id(pool_id);
-    for (const uint64_t offset : offsets) shrink.add_offsets(offset);
-    releases_.Add(std::move(shrink));
+    for (const uint64_t offset : offsets) {
+      shrink.set_pool_id(pool_id);
+      shrink.add_offsets(offset);
+      if (shrink.offsets_size() < kMostShrunk) continue;
+      releases_.Add(std::exchange(shrink, {}));
+    }
+    if (!shrink.offsets().empty()) releases_.Add(std::move(shrink));
   });
 }
 
@@ -79,11 +86,7 @@ Connection::Connection(const ConnectOptions& options, const std::string& directo
 Connection::~Connection() { session_->SetGiveBack(nullptr); }
 
 absl::Status Connection::Usable() const {
-  if (forked()) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, kForked,
-        "this client belongs to the process that this one was forked from; connect anew");
-  }
+  if (forked()) return ForkedError();
   return session_->Alive();
 }
 
@@ -281,8 +284,8 @@ absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolReq
        offset += grown.pool.segment_bytes) {
     offsets.push_back(offset);
   }
-  TENURE_CLIENT_ASSIGN_OR_RETURN(grown.mapping,
-                                 session_->MapSegments(grown.pool, std::move(offsets), deadline));
+  TENURE_CLIENT_ASSIGN_OR_RETURN(
+      grown.mapping, session_->MapSegments(grown.pool, std::move(offsets), deadline, cancel));
   return grown;
 }
 

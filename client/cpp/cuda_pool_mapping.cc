@@ -26,7 +26,7 @@ CudaPoolMapping::CudaPoolMapping(std::shared_ptr<CudaDevice> device, CUdeviceptr
 
 // Addresses under which something is still mapped stay taken.
 CudaPoolMapping::~CudaPoolMapping() {
-  if (mapped_bytes_ > 0) return;
+  if (!mapped_.empty()) return;
   const CudaScope scope(*device_);
   if (scope.status().ok()) (void)device_->driver().cuMemAddressFree(at_, size_bytes());
 }
@@ -40,7 +40,7 @@ absl::Status CudaPoolMapping::Map(UniqueFd fd, uint64_t offset, uint64_t bytes) 
                                  device_->Import(std::move(fd)));
   const absl::Status mapped = driver.Check(driver.cuMemMap(at_ + offset, bytes, 0, handle, 0),
                                            "mapping a segment of a CUDA device");
-  if (mapped.ok()) mapped_bytes_ += bytes;
+  if (mapped.ok()) mapped_.insert(offset);
   const absl::Status released =
       driver.Check(driver.cuMemRelease(handle), "releasing a segment of a CUDA device");
   TENURE_CLIENT_RETURN_IF_ERROR(mapped);
@@ -49,13 +49,14 @@ absl::Status CudaPoolMapping::Map(UniqueFd fd, uint64_t offset, uint64_t bytes) 
 }
 
 absl::Status CudaPoolMapping::Unmap(uint64_t offset, uint64_t bytes) {
+  if (!mapped_.contains(offset)) return absl::OkStatus();
   const CudaScope scope(*device_);
   TENURE_CLIENT_RETURN_IF_ERROR(scope.status());
   TENURE_CLIENT_RETURN_IF_ERROR(device_->Synchronize());
   const CudaDriver& driver = device_->driver();
   TENURE_CLIENT_RETURN_IF_ERROR(
       driver.Check(driver.cuMemUnmap(at_ + offset, bytes), "unmapping a segment of a CUDA device"));
-  mapped_bytes_ -= bytes;
+  mapped_.erase(offset);
   return absl::OkStatus();
 }
 

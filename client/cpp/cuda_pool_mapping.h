@@ -6,6 +6,7 @@
 #include <cuda.h>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "client/cpp/cuda_device.h"
 #include "client/cpp/pool_mapping.h"
@@ -36,7 +37,7 @@ class CudaPoolMapping final : public PoolMapping {
 
   const std::shared_ptr<CudaDevice> device_;
   const CUdeviceptr at_;
-  uint64_t mapped_bytes_ = 0;
+  std::set<uint64_t> mapped_;  // offsets of segments
 };
 
 }  // namespace tenure::client

@@ -33,6 +33,12 @@ absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::stri
   return status;
 }
 
+absl::Status ForkedError() {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, kForked,
+      "this client belongs to the process that this one was forked from; connect anew");
+}
+
 absl::Status ProtocolError(std::string_view message) {
   return MakeError(absl::StatusCode::kInternal, kProtocol, message);
 }

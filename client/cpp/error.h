@@ -28,6 +28,9 @@ inline constexpr std::string_view kInvalidRequest = "INVALID_REQUEST";
 absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::string_view message,
                        const std::map<std::string, std::string>& values = {});
 
+// FAILED_PRECONDITION, FORKED: this process is a child of the one that the client is of.
+absl::Status ForkedError();
+
 // INTERNAL, PROTOCOL: what the daemon said makes no sense.
 absl::Status ProtocolError(std::string_view message);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace tenure::client {
@@ -11,9 +12,12 @@ class ForkGuard {
   ForkGuard();
 
   // True in every process forked from the one that constructed this.
-  bool forked() const;
+  bool forked() const { return forks_.load(std::memory_order_relaxed) != generation_; }
 
  private:
+  // How often this process's line of ancestors has forked since the library was loaded.
+  static inline std::atomic<uint64_t> forks_ = 0;
+
   uint64_t generation_;
 };
 

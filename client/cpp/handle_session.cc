@@ -109,7 +109,11 @@ HandleSession::~HandleSession() {
   if (thread_.joinable()) thread_.join();
   // Each device is let go where all other calls about it are made.
   for (auto& [device, lane] : lanes_) {
-    lane.jobs.Add([cuda = std::exchange(lane.cuda, nullptr)] {});
+    lane.jobs.Add(
+        [cuda = std::exchange(lane.cuda, nullptr), pools = pools_.TakeMappings(device)]() mutable {
+          pools.clear();
+          cuda.reset();
+        });
   }
   for (auto& [device, lane] : lanes_) {
     lane.jobs.Finish(Deadline(close_by_.value_or(Now()) - Now()));

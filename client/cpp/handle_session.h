@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <tenure/v1/handle.pb.h>
 #include <thread>
@@ -91,7 +92,8 @@ class HandleSession {
   // All or nothing: what is not mapped in the end is given back to the daemon.
   absl::StatusOr<std::shared_ptr<PoolMapping>> MapSegments(const PoolSpec& pool,
                                                            std::vector<uint64_t> offsets,
-                                                           Deadline deadline);
+                                                           Deadline deadline,
+                                                           const std::stop_token& cancel = {});
   // Unmaps segments and says so, by which the daemon has them back. Does not wait.
   void UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets);
   // False if the pool is lost, and nothing will be heard of it. REQUIRES: it has been mapped.
@@ -132,6 +134,8 @@ class HandleSession {
     std::shared_ptr<PoolMapping> mapping;  // reserved just now
     size_t mapped = 0;                     // of the offsets, from the first on
     size_t given_back = 0;                 // after those
+    std::vector<uint64_t> coming;          // serials of the batch that is being mapped
+    bool recalled = false;                 // one of them was
 
     // The offsets that come next.
     std::vector<uint64_t> NextBatch() const;
@@ -197,12 +201,16 @@ class HandleSession {
   void TellSurvivors();
 
   // handle_session_pool.cc
-  void StartPoolFetch();
+  void StartPoolFetches();
+  void Reserve(const std::shared_ptr<PoolFetch>& fetch);
   void ContinuePoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   void FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
-  bool PoolAsked() const;
-  // REQUIRES: a pool's fetch is ready, and the daemon is asked for nothing.
-  void AskForPool();
+  // Null if the daemon is asked for no segments of a pool.
+  std::shared_ptr<PoolFetch> AskedPool() const;
+  // REQUIRES: the fetch is ready, and the daemon is asked for nothing.
+  void AskForPool(PoolFetch& fetch);
+  void OnBatchMapped(const std::shared_ptr<PoolFetch>& fetch, const v1::PoolBatch& batch,
+                     size_t tried, absl::Status status);
   absl::Status OnPoolBatch(const v1::PoolBatch& batch, ReceivedPacket& packet);
   absl::Status OnPoolRefused(const v1::PoolRefused& refused);
   void OnPoolRecall(const v1::PoolRecall& recall);
@@ -234,7 +242,7 @@ class HandleSession {
   std::map<std::string, Lane> lanes_;                      // by device
   size_t jobs_under_way_ = 0;
   std::deque<std::pair<Instant, std::function<void()>>> unmap_again_;  // the soonest first
-  std::shared_ptr<PoolFetch> pool_fetch_;                              // under way, one at a time
+  std::map<std::string, std::shared_ptr<PoolFetch>> pool_fetches_;     // under way, as fetches_
   Instant next_sweep_ = Instant::max();                                // while there is a pool
   uint64_t heartbeat_sequence_ = 0;
   uint64_t survivors_told_;  // the version that the daemon knows

@@ -78,7 +78,7 @@ std::shared_ptr<LazyCudaDevice> HandleSession::CudaOf(const LeasedDevice& device
 }
 
 void HandleSession::AskNext() {
-  if (Asked() != nullptr || PoolAsked()) return;
+  if (Asked() != nullptr || AskedPool() != nullptr) return;
   for (const auto& [device, fetch] : fetches_) {
     if (fetch->step != Fetch::Step::kReady) continue;
     TellUnmapped();
@@ -89,7 +89,9 @@ void HandleSession::AskNext() {
     fetch->step = Fetch::Step::kAsked;
     return;
   }
-  if (pool_fetch_ != nullptr && pool_fetch_->step == PoolFetch::Step::kReady) AskForPool();
+  for (const auto& [device, fetch] : pool_fetches_) {
+    if (fetch->step == PoolFetch::Step::kReady) return AskForPool(*fetch);
+  }
 }
 
 std::shared_ptr<HandleSession::Fetch> HandleSession::Asked() const {

@@ -13,17 +13,13 @@ namespace {
 constexpr size_t kSegmentsPerBatch = 64;
 constexpr Duration kSweepInterval = std::chrono::milliseconds(250);
 
-// Maps the segments of a batch: all of them, or none.
-absl::Status MapAll(PoolMapping& mapping, std::vector<UniqueFd>& fds, const v1::PoolBatch& batch) {
-  for (int i = 0; i < batch.segments_size(); ++i) {
-    const v1::PoolSegment& segment = batch.segments(i);
-    absl::Status mapped =
-        mapping.Map(std::move(fds[static_cast<size_t>(i)]), segment.offset(), segment.size());
-    if (mapped.ok()) continue;
-    for (int j = 0; j < i; ++j) {
-      mapping.Unmap(batch.segments(j).offset(), batch.segments(j).size()).IgnoreError();
-    }
-    return mapped;
+// Maps the segments of a batch until one fails; `tried` says with how many it was tried.
+absl::Status MapAll(PoolMapping& mapping, std::vector<UniqueFd>& fds, const v1::PoolBatch& batch,
+                    size_t& tried) {
+  for (UniqueFd& fd : fds) {
+    const v1::PoolSegment& segment = batch.segments(static_cast<int>(tried));
+    ++tried;
+    TENURE_CLIENT_RETURN_IF_ERROR(mapping.Map(std::move(fd), segment.offset(), segment.size()));
   }
   return absl::OkStatus();
 }
@@ -31,17 +27,28 @@ absl::Status MapAll(PoolMapping& mapping, std::vector<UniqueFd>& fds, const v1::
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapSegments(
-    const PoolSpec& pool, std::vector<uint64_t> offsets, Deadline deadline) {
+    const PoolSpec& pool, std::vector<uint64_t> offsets, Deadline deadline,
+    const std::stop_token& cancel) {
   auto fetch = std::make_shared<PoolFetch>();
   fetch->pool = pool;
   fetch->offsets = std::move(offsets);
+  // Before the lock, which it takes.
+  const std::stop_callback on_stop(cancel, [this] {
+    const std::lock_guard lock(mutex_);
+    fetched_.notify_all();
+  });
   std::unique_lock lock(mutex_);
   if (lost_.load()) return lost_status_;
   pool_queue_.push_back(fetch);
   mailbox_->Wake();
-  while (!fetch->done && deadline.left() > Duration(0)) fetched_.wait_until(lock, deadline.at());
+  while (!fetch->done && deadline.left() > Duration(0) && !cancel.stop_requested()) {
+    fetched_.wait_until(lock, deadline.at());
+  }
   if (!fetch->done) {
     fetch->abandoned = true;
+    if (cancel.stop_requested()) {
+      return absl::CancelledError("stop was requested while the memory of a pool was mapped");
+    }
     return absl::DeadlineExceededError("the memory of a pool was not mapped in time");
   }
   TENURE_CLIENT_RETURN_IF_ERROR(fetch->status);
@@ -92,17 +99,27 @@ void HandleSession::UnmapSegment(SessionPools::Segment segment) {
       });
 }
 
-void HandleSession::StartPoolFetch() {
-  if (pool_fetch_ != nullptr || closing_.load()) return;
-  bool known = false;
+void HandleSession::StartPoolFetches() {
+  if (closing_.load()) return;
+  std::vector<std::shared_ptr<PoolFetch>> started;
   {
     const std::lock_guard lock(mutex_);
-    if (pool_queue_.empty()) return;
-    pool_fetch_ = std::move(pool_queue_.front());
-    pool_queue_.pop_front();
-    known = pools_.FindMapping(pool_fetch_->pool.pool_id) != nullptr;
+    for (auto next = pool_queue_.begin(); next != pool_queue_.end();) {
+      if (pool_fetches_.try_emplace((*next)->pool.device.name, *next).second) {
+        started.push_back(std::move(*next));
+        next = pool_queue_.erase(next);
+      } else {
+        ++next;
+      }
+    }
   }
-  const std::shared_ptr<PoolFetch> fetch = pool_fetch_;
+  for (const std::shared_ptr<PoolFetch>& fetch : started) Reserve(fetch);
+}
+
+void HandleSession::Reserve(const std::shared_ptr<PoolFetch>& fetch) {
+  std::unique_lock lock(mutex_);
+  const bool known = pools_.FindMapping(fetch->pool.pool_id) != nullptr;
+  lock.unlock();
   if (known) return ContinuePoolFetch(fetch, absl::OkStatus());
 
   const bool host = fetch->pool.device.memory_kind == MemoryKind::kHost;
@@ -144,20 +161,17 @@ std::vector<uint64_t> HandleSession::PoolFetch::NextBatch() const {
   return {first, first + static_cast<ptrdiff_t>(count)};
 }
 
-void HandleSession::AskForPool() {
+void HandleSession::AskForPool(PoolFetch& fetch) {
   v1::ClientPacket packet;
-  packet.mutable_fetch_pool()->set_pool_id(pool_fetch_->pool.pool_id);
-  for (const uint64_t offset : pool_fetch_->NextBatch()) {
-    packet.mutable_fetch_pool()->add_offsets(offset);
-  }
+  packet.mutable_fetch_pool()->set_pool_id(fetch.pool.pool_id);
+  for (const uint64_t offset : fetch.NextBatch()) packet.mutable_fetch_pool()->add_offsets(offset);
   Queue(packet);
-  pool_fetch_->step = PoolFetch::Step::kAsked;
+  fetch.step = PoolFetch::Step::kAsked;
 }
 
 absl::Status HandleSession::OnPoolBatch(const v1::PoolBatch& batch, ReceivedPacket& packet) {
-  const std::shared_ptr<PoolFetch> fetch = pool_fetch_;
-  if (fetch == nullptr || fetch->step != PoolFetch::Step::kAsked ||
-      batch.pool_id() != fetch->pool.pool_id || batch.segments().empty()) {
+  const std::shared_ptr<PoolFetch> fetch = AskedPool();
+  if (fetch == nullptr || batch.pool_id() != fetch->pool.pool_id || batch.segments().empty()) {
     return ProtocolError("segments of a pool that were not asked for");
   }
   const std::vector<uint64_t> asked = fetch->NextBatch();
@@ -180,24 +194,12 @@ absl::Status HandleSession::OnPoolBatch(const v1::PoolBatch& batch, ReceivedPack
     const std::lock_guard lock(mutex_);
     mapping = pools_.FindMapping(batch.pool_id());
   }
-  const auto done = [this, fetch, batch, mapping](absl::Status status) {
-    for (const v1::PoolSegment& segment : batch.segments()) {
-      if (!status.ok()) {
-        unmapped_.push_back(segment.share_serial());
-        continue;
-      }
-      const std::lock_guard lock(mutex_);
-      pools_.AddSegment({.pool_id = batch.pool_id(),
-                         .device = fetch->pool.device.name,
-                         .offset = segment.offset(),
-                         .share_serial = segment.share_serial(),
-                         .bytes = segment.size(),
-                         .mapping = mapping});
-    }
-    // Those of a batch that failed are back with the daemon by that word.
-    fetch->given_back = status.ok() ? 0 : static_cast<size_t>(batch.segments_size());
-    fetch->mapped += status.ok() ? static_cast<size_t>(batch.segments_size()) : 0;
-    ContinuePoolFetch(fetch, std::move(status));
+  for (const v1::PoolSegment& segment : batch.segments()) {
+    fetch->coming.push_back(segment.share_serial());
+  }
+  const auto tried = std::make_shared<size_t>(0);
+  const auto done = [this, fetch, batch, tried](absl::Status status) {
+    OnBatchMapped(fetch, batch, *tried, std::move(status));
   };
   if (lacking) {
     done(absl::ResourceExhaustedError(
@@ -205,8 +207,11 @@ absl::Status HandleSession::OnPoolBatch(const v1::PoolBatch& batch, ReceivedPack
   } else {
     Perform(
         fetch->pool.device.name, mapping->waits(),
-        [mapping, batch, fds = std::make_shared<std::vector<UniqueFd>>(std::move(packet.fds))] {
-          return MapAll(*mapping, *fds, batch);
+        [mapping, batch, tried,
+         fds = std::make_shared<std::vector<UniqueFd>>(std::move(packet.fds))] {
+          absl::Status status = MapAll(*mapping, *fds, batch, *tried);
+          fds->clear();
+          return status;
         },
         done);
   }
@@ -214,8 +219,37 @@ absl::Status HandleSession::OnPoolBatch(const v1::PoolBatch& batch, ReceivedPack
   return absl::OkStatus();
 }
 
+// The one that failed may be mapped all the same: it is unmapped like those before it, and not told
+// to be gone before that.
+void HandleSession::OnBatchMapped(const std::shared_ptr<PoolFetch>& fetch,
+                                  const v1::PoolBatch& batch, size_t tried, absl::Status status) {
+  const auto count = static_cast<size_t>(batch.segments_size());
+  for (size_t i = 0; i < count; ++i) {
+    const v1::PoolSegment& segment = batch.segments(static_cast<int>(i));
+    if (i >= tried) {
+      unmapped_.push_back(segment.share_serial());
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    pools_.AddSegment({.pool_id = batch.pool_id(),
+                       .device = fetch->pool.device.name,
+                       .offset = segment.offset(),
+                       .share_serial = segment.share_serial(),
+                       .bytes = segment.size(),
+                       .mapping = nullptr});
+  }
+  fetch->mapped += tried;
+  // Those of a batch that were not mapped are back with the daemon by that word.
+  fetch->given_back = count - tried;
+  fetch->coming.clear();
+  if (status.ok() && fetch->recalled) {
+    status = absl::AbortedError("the daemon wanted the memory back while it was mapped");
+  }
+  ContinuePoolFetch(fetch, std::move(status));
+}
+
 void HandleSession::FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status) {
-  pool_fetch_ = nullptr;
+  pool_fetches_.erase(fetch->pool.device.name);
   const auto at = [&](size_t index) {
     return fetch->offsets.begin() + static_cast<ptrdiff_t>(index);
   };
@@ -237,20 +271,24 @@ void HandleSession::FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, abs
     fetched_.notify_all();
   }
   if (failed) ReturnSegments();
-  StartPoolFetch();
+  StartPoolFetches();
   AskNext();
 }
 
-bool HandleSession::PoolAsked() const {
-  return pool_fetch_ != nullptr && pool_fetch_->step == PoolFetch::Step::kAsked;
+std::shared_ptr<HandleSession::PoolFetch> HandleSession::AskedPool() const {
+  for (const auto& [device, fetch] : pool_fetches_) {
+    if (fetch->step == PoolFetch::Step::kAsked) return fetch;
+  }
+  return nullptr;
 }
 
 absl::Status HandleSession::OnPoolRefused(const v1::PoolRefused& refused) {
-  if (!PoolAsked() || pool_fetch_->pool.pool_id != refused.pool_id()) {
+  const std::shared_ptr<PoolFetch> fetch = AskedPool();
+  if (fetch == nullptr || fetch->pool.pool_id != refused.pool_id()) {
     return ProtocolError("a refusal of segments that were not asked for");
   }
-  FinishPoolFetch(pool_fetch_, MakeError(absl::StatusCode::kFailedPrecondition, refused.reason(),
-                                         refused.message()));
+  FinishPoolFetch(
+      fetch, MakeError(absl::StatusCode::kFailedPrecondition, refused.reason(), refused.message()));
   return absl::OkStatus();
 }
 
@@ -260,6 +298,13 @@ void HandleSession::OnPoolRecall(const v1::PoolRecall& recall) {
     const std::lock_guard lock(mutex_);
     for (const uint64_t serial : recall.share_serials()) {
       if (auto segment = pools_.TakeShare(serial)) taken.push_back(*std::move(segment));
+    }
+  }
+  for (const auto& [device, fetch] : pool_fetches_) {
+    for (const uint64_t serial : recall.share_serials()) {
+      if (std::count(fetch->coming.begin(), fetch->coming.end(), serial) > 0) {
+        fetch->recalled = true;
+      }
     }
   }
   for (SessionPools::Segment& segment : taken) UnmapSegment(std::move(segment));

@@ -33,8 +33,11 @@ void HandleSession::Run() {
       FinishFetch(fetch, absl::UnavailableError("the connection is over"));
     }
   }
-  if (pool_fetch_ != nullptr && pool_fetch_->step != PoolFetch::Step::kWorking) {
-    FinishPoolFetch(pool_fetch_, absl::UnavailableError("the connection is over"));
+  const std::map<std::string, std::shared_ptr<PoolFetch>> pool_fetches = pool_fetches_;
+  for (const auto& [device, fetch] : pool_fetches) {
+    if (fetch->step != PoolFetch::Step::kWorking) {
+      FinishPoolFetch(fetch, absl::UnavailableError("the connection is over"));
+    }
   }
   while (Linger()) {
   }
@@ -45,7 +48,7 @@ bool HandleSession::Step() {
   UnmapAgain();
   ReturnSegments();
   StartFetches();
-  StartPoolFetch();
+  StartPoolFetches();
   if (closing_.load()) Close();
   TellUnmapped();
   SendHeartbeatIfDue(Now());
@@ -79,8 +82,10 @@ bool HandleSession::Linger() {
     if (!close_by_) close_by_ = Now() + kDriverWait;
     if (!AtWork() || Now() >= *close_by_) return false;
   }
+  // Those of a pool that is over may still have to end.
+  SweepPools(Now());
   pollfd entry{mailbox_->fd(), POLLIN, 0};
-  poll(&entry, 1, MillisUntil(close_by_));
+  poll(&entry, 1, MillisUntil(close_by_.value_or(next_sweep_)));
   return true;
 }
 
@@ -94,7 +99,7 @@ void HandleSession::ReadMail() {
 void HandleSession::Close() {
   UnmapIdle();
   if (!close_by_) close_by_ = Now() + (AtWork() ? kDriverWait : kCloseWait);
-  const bool wait = !fetches_.empty() || pool_fetch_ != nullptr || AtWork();
+  const bool wait = !fetches_.empty() || !pool_fetches_.empty() || AtWork();
   if (goodbye_said_ || (wait && Now() < *close_by_)) return;
   TellUnmapped();
   v1::ClientPacket packet;

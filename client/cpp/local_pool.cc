@@ -42,6 +42,8 @@ absl::Status LocalPool::Acquire(uint64_t bytes, uint64_t alignment, BufferKind k
     return CheckRequest(bytes, alignment, kind);
   }
   const Request request{.bytes = bytes, .alignment = alignment, .kind = kind};
+  if (forked()) [[unlikely]]
+    return ForkedError();
   Guard guard(*this);
   if (!valid_.load(std::memory_order_relaxed)) [[unlikely]]
     return LostError();
@@ -87,12 +89,23 @@ void LocalPool::DrainAll() {
 }
 
 void LocalPool::CountDown() {
-  if (--live_ != 0 || self_ == nullptr) return;
+  --live_;
+  LetGo();
+}
+
+void LocalPool::LetGo() {
+  if (self_ == nullptr || Needed()) return;
   TakeOutAll();
   Defer().self = std::move(self_);
 }
 
+absl::Status LocalPool::CheckFences(std::span<const Fence> fences) const {
+  return forked() ? ForkedError() : pending_.Check(fences);
+}
+
 absl::Status LocalPool::Release(const PoolBlock& block, std::span<const Fence> fences) {
+  if (forked()) [[unlikely]]
+    return ForkedError();
   if (!fences.empty()) TENURE_CLIENT_RETURN_IF_ERROR(pending_.Check(fences));
   Guard guard(*this);
   if (recorder_.on()) DrainAll();
@@ -113,16 +126,18 @@ void LocalPool::Retire(const PoolBlock& block, std::span<const Fence> fences) {
 }
 
 void LocalPool::ReleaseNever(const PoolBlock& block) {
+  if (forked()) return;
   Guard guard(*this);
   pending_.HoldForEver(block);
   CountDown();
 }
 
 void LocalPool::Close() {
+  if (forked()) return;
   Guard guard(*this);
   closed_ = true;
-  if (live_ != 0) self_ = shared_from_this();
   DrainAll();
+  if (Needed()) self_ = shared_from_this();
   TakeOutAll();
 }
 
@@ -132,11 +147,13 @@ bool LocalPool::done() const {
 }
 
 uint64_t LocalPool::held_bytes() const {
+  if (forked()) return 0;
   const std::lock_guard lock(lock_);
   return segments_.size() * options_.segment_bytes;
 }
 
 uint64_t LocalPool::used_bytes() const {
+  if (forked()) return 0;
   const std::lock_guard lock(lock_);
   uint64_t used = 0;
   for (const Part& part : parts_) used += part.used;
@@ -149,6 +166,7 @@ size_t LocalPool::waiting() const {
 }
 
 absl::Status LocalPool::StartRecording() {
+  if (forked()) return ForkedError();
   Guard guard(*this);
   if (recorder_.on()) {
     return MakeError(absl::StatusCode::kFailedPrecondition, kRecording,
@@ -160,6 +178,7 @@ absl::Status LocalPool::StartRecording() {
 }
 
 std::vector<RecordedBuffer> LocalPool::FinishRecording() {
+  if (forked()) return {};
   Guard guard(*this);
   DrainAll();
   recording_ = false;

@@ -18,6 +18,7 @@
 #include "client/cpp/buffer_recorder.h"
 #include "client/cpp/cuda_events.h"
 #include "client/cpp/deadline.h"
+#include "client/cpp/fork_guard.h"
 #include "client/cpp/pending_releases.h"
 #include "client/cpp/pool_block.h"
 #include "client/cpp/scope_state.h"
@@ -56,6 +57,9 @@ namespace tenure::client {
 // after its use fell, no more than its use since then, rounded up to segments. It leaves at once in
 // GiveBack, whatever was used. In Sweep none leaves while somebody waits in the line of its part.
 //
+// In a forked child, which has neither the memory nor the threads, and where the lock may be held
+// for ever, everything answers FORKED or does nothing, and never takes the lock.
+//
 // Thread-safe. Lock order: this, then a timeline's. Calls the source with no lock held.
 class LocalPool final : public TimelineWatcher, public std::enable_shared_from_this<LocalPool> {
  public:
@@ -77,7 +81,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   ~LocalPool() override;
 
   // --- For buffers. Sets `block`, field by field, for copying it whole would cost more than the
-  // lock. INVALID_REQUEST; the reason of Invalidate; what the source refuses;
+  // lock. INVALID_REQUEST; FORKED; the reason of Invalidate; what the source refuses;
   // DEADLINE_EXCEEDED, CANCELLED.
   absl::Status Acquire(uint64_t bytes, uint64_t alignment, BufferKind kind,
                        const CallOptions& options, PoolBlock& block);
@@ -98,7 +102,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
                             std::span<const Fence> fences);
   // Keeps all its blocks for as long as the pool lives.
   void ReleaseScopeNever(std::unique_ptr<ScopeState> scope);
-  absl::Status CheckFences(std::span<const Fence> fences) const { return pending_.Check(fences); }
+  absl::Status CheckFences(std::span<const Fence> fences) const;
 
   // --- For recordings. RECORDING if one is under way.
   absl::Status StartRecording();
@@ -113,15 +117,17 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // The pool is lost, for a reason as in errors.h: whoever waits and every Acquire from now on
   // fails with it, and nothing is given back any more. The first reason stays.
   void Invalidate(std::string_view reason);
-  // The BufferPool is gone. Lives on while blocks are live; gives back what is free now, and the
-  // rest in Sweep as it becomes free.
+  // The BufferPool is gone. Lives on while blocks are live, or fences of timelines may be reached;
+  // gives back what is free now, and the rest in Sweep as it becomes free. CUDA events are not
+  // asked after any more: before its memory is unmapped the device is waited for.
   void Close();
   // True once it is closed and everything was given back: nobody needs it any more.
   bool done() const;
 
   // Whether buffers should go through Acquire each by itself, for they are noted.
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
-  bool valid() const { return valid_.load(std::memory_order_acquire); }
+  bool valid() const { return valid_.load(std::memory_order_acquire) && !forked(); }
+  bool forked() const { return fork_guard_.forked(); }
   std::byte* base() const { return options_.base; }
   uint64_t held_bytes() const;
   uint64_t used_bytes() const;
@@ -183,6 +189,9 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   void DrainAll();
   // A live block is not live any more.
   void CountDown();
+  // Ends with the next unlock if it is closed and nobody needs it any more.
+  void LetGo();
+  bool Needed() const { return live_ != 0 || pending_.MayAdvance(); }
 
   absl::Status AcquireSlowly(Guard& guard, const Request& request, const CallOptions& options,
                              PoolBlock& block);
@@ -216,6 +225,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
 
   const Options options_;
   const std::shared_ptr<SegmentSource> source_;
+  const ForkGuard fork_guard_;
 
   std::atomic<bool> valid_ = true;
   std::atomic<bool> recording_ = false;
@@ -231,7 +241,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   std::array<Part, kKinds> parts_;
   std::map<uint64_t, BufferKind> segments_;  // by offset
   std::string lost_;                         // the reason, empty while valid
-  std::shared_ptr<LocalPool> self_;          // while blocks are live and the BufferPool is gone
+  std::shared_ptr<LocalPool> self_;          // while it is needed and the BufferPool is gone
   std::vector<std::unique_ptr<ScopeState>> spare_scopes_;
   Deferred deferred_;
 };

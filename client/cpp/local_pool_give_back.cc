@@ -18,9 +18,11 @@ void LocalPool::Sweep(Instant now) {
     const uint64_t kept = closed_ ? 0 : part.peak.peak();
     if (part.held > kept) TakeOut(part, (part.held - kept) / options_.segment_bytes);
   }
+  LetGo();
 }
 
 uint64_t LocalPool::GiveBack(uint64_t bytes) {
+  if (forked()) return 0;
   Guard guard(*this);
   DrainAll();
   const uint64_t segment = options_.segment_bytes;

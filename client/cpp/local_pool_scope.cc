@@ -20,7 +20,7 @@ constexpr uint64_t kGranuleMask = LocalPool::kGranule - 1;
 
 std::unique_ptr<ScopeState> LocalPool::OpenScope(BufferKind kind) {
   std::unique_ptr<ScopeState> scope;
-  {
+  if (!forked()) {
     Guard guard(*this);
     if (!spare_scopes_.empty()) {
       scope = std::move(spare_scopes_.back());
@@ -37,7 +37,7 @@ std::unique_ptr<ScopeState> LocalPool::OpenScope(BufferKind kind) {
 absl::Status LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t alignment,
                                    const CallOptions& options, PoolBlock& block) {
   TENURE_CLIENT_RETURN_IF_ERROR(CheckRequest(bytes, alignment, scope.kind));
-  if (!scope.recorded) {
+  if (!scope.recorded && !forked()) {
     uint64_t so_far = 0;
     for (const PoolBlock& earlier : scope.blocks) so_far += earlier.bytes;
     Guard guard(*this);
@@ -59,7 +59,7 @@ absl::Status LocalPool::AcquireFor(ScopeState& scope, uint64_t bytes, uint64_t a
 
 absl::Status LocalPool::ReleaseScope(std::unique_ptr<ScopeState>& scope, uint64_t used_to,
                                      std::span<const Fence> fences) {
-  TENURE_CLIENT_RETURN_IF_ERROR(pending_.Check(fences));
+  TENURE_CLIENT_RETURN_IF_ERROR(CheckFences(fences));
   // Outlives the lock.
   const std::shared_ptr<LocalPool> self = std::move(scope->pool);
   std::sort(
@@ -129,6 +129,7 @@ PoolBlock LocalPool::CutFront(PoolBlock& block, uint64_t bytes) {
 
 void LocalPool::ReleaseScopeNever(std::unique_ptr<ScopeState> scope) {
   const std::shared_ptr<LocalPool> self = std::move(scope->pool);
+  if (forked()) return;
   Guard guard(*this);
   for (const PoolBlock& block : scope->blocks) {
     pending_.HoldForEver(block);

@@ -97,8 +97,7 @@ void PendingReleases::SetWatcher(const std::shared_ptr<TimelineWatcher>& watcher
   watcher_ = watcher;
 }
 
-bool PendingReleases::MayDrain() const {
-  if (has_events()) return true;
+bool PendingReleases::MayAdvance() const {
   for (const FenceLane& lane : lanes_) {
     if (!lane.empty() && !lane.timeline()->ended()) return true;
   }

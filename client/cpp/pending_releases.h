@@ -47,7 +47,8 @@ class PendingReleases {
   void SetWatcher(const std::shared_ptr<TimelineWatcher>& watcher);
 
   // Whether a fence may still be reached: its timeline is there, or the driver may be asked.
-  bool MayDrain() const;
+  bool MayDrain() const { return has_events() || MayAdvance(); }
+  bool MayAdvance() const;  // for its timeline is there
   bool has_events() const { return !waiting_events_.empty(); }
   // Whether an event was ever among the fences.
   bool had_events() const { return had_events_; }

@@ -21,10 +21,10 @@ class PoolMapping {
   virtual ~PoolMapping() = default;
 
   // Maps the first `bytes` of `fd` there, and closes it. INTERNAL if the memory is less than that,
-  // or the place is not in the range.
+  // or the place is not in the range. After an error something may be mapped there, until Unmap.
   virtual absl::Status Map(UniqueFd fd, uint64_t offset, uint64_t bytes) = 0;
-  // Takes it out again. After UNAVAILABLE everything is as it was: try again later. After any other
-  // error the memory stays mapped for as long as the process lives.
+  // Takes it out again, if it is there. After UNAVAILABLE everything is as it was: try again later.
+  // After any other error the memory stays mapped for as long as the process lives.
   virtual absl::Status Unmap(uint64_t offset, uint64_t bytes) = 0;
 
   // Whether mapping and unmapping may take as long as a device likes.

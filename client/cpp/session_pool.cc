@@ -35,13 +35,21 @@ absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(std::shared_ptr<Con
   TENURE_CLIENT_ASSIGN_OR_RETURN(const Connection::GrownPool opened,
                                  source->connection_->GrowPool(request, deadline, cancel));
   source->pool_ = opened.pool;
-  auto local =
-      std::make_shared<LocalPool>(LocalPool::Options{.base = opened.mapping->base(),
-                                                     .range_bytes = opened.pool.range_bytes,
-                                                     .segment_bytes = opened.pool.segment_bytes,
-                                                     .idle_ttl = options.idle_ttl,
-                                                     .timeout = timeout},
-                                  source, opened.mapping->cuda_events());
+  // In a forked child it is left as it is, for another thread may have been at work in it.
+  const std::shared_ptr<LocalPool> local(
+      new LocalPool({.base = opened.mapping->base(),
+                     .range_bytes = opened.pool.range_bytes,
+                     .segment_bytes = opened.pool.segment_bytes,
+                     .idle_ttl = options.idle_ttl,
+                     .timeout = timeout},
+                    source, opened.mapping->cuda_events()),
+      [session = &source->connection_->session()](LocalPool* pool) {
+        if (pool->forked()) {
+          session->AbandonAfterFork();
+        } else {
+          delete pool;
+        }
+      });
   source->local_ = local;
   if (!source->connection_->session().Listen(opened.pool.pool_id, source)) {
     local->Invalidate(kPoolExpired);

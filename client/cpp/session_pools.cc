@@ -109,6 +109,14 @@ SessionPools::Listeners SessionPools::LoseOverdue(Instant now, Instant renewed_a
   return overdue;
 }
 
+std::vector<std::shared_ptr<PoolMapping>> SessionPools::TakeMappings(const std::string& device) {
+  std::vector<std::shared_ptr<PoolMapping>> mappings;
+  for (auto& [id, pool] : pools_) {
+    if (pool.spec.device.name == device) mappings.push_back(std::move(pool.mapping));
+  }
+  return mappings;
+}
+
 std::map<std::string, uint64_t> SessionPools::mapped_bytes_by_device() const {
   std::map<std::string, uint64_t> bytes;
   for (const auto& [id, pool] : pools_) {

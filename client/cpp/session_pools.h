@@ -77,6 +77,9 @@ class SessionPools {
   // Of pools whose lease nobody has promised beyond `now`.
   Listeners LoseOverdue(Instant now, Instant renewed_at);
 
+  // All ranges of a device, which are gone from here.
+  std::vector<std::shared_ptr<PoolMapping>> TakeMappings(const std::string& device);
+
   // Of runtime memory that is mapped, by device.
   std::map<std::string, uint64_t> mapped_bytes_by_device() const;
 

@@ -42,6 +42,26 @@ void HandlePeer::Offer(uint64_t lease_id, uint64_t region_id, std::vector<Segmen
   offered_[lease_id] = {region_id, 0, std::move(segments)};
 }
 
+void HandlePeer::OfferPool(uint64_t bytes, std::function<UniqueFd()> fd) {
+  const std::lock_guard lock(mutex_);
+  pool_segment_ = {std::move(fd), bytes};
+}
+
+void HandlePeer::EditPoolBatches(Edit edit) {
+  const std::lock_guard lock(mutex_);
+  edit_ = std::move(edit);
+}
+
+void HandlePeer::Say(const v1::DaemonPacket& packet) {
+  const std::lock_guard lock(mutex_);
+  Send(packet);
+}
+
+void HandlePeer::IgnoreHeartbeats() {
+  const std::lock_guard lock(mutex_);
+  ignore_heartbeats_ = true;
+}
+
 void HandlePeer::Recall(uint64_t share_serial) {
   v1::DaemonPacket packet;
   packet.mutable_recall()->set_share_serial(share_serial);
@@ -107,12 +127,16 @@ void HandlePeer::Answer(const v1::ClientPacket& packet) {
   } else if (packet.has_heartbeat()) {
     ++heartbeats_;
     reply.mutable_heartbeat_reply()->set_sequence(packet.heartbeat().sequence());
-    Send(reply);
+    if (!ignore_heartbeats_) Send(reply);
   } else if (packet.has_fetch_share()) {
     const v1::FetchShare& fetch = packet.fetch_share();
     heard_.push_back("fetch " + std::to_string(fetch.lease_id()) + " " +
                      std::to_string(fetch.first_segment()));
     SendBatch(fetch);
+  } else if (packet.has_fetch_pool()) {
+    heard_.push_back("fetch-pool " + std::to_string(packet.fetch_pool().pool_id()) + " " +
+                     std::to_string(packet.fetch_pool().offsets_size()));
+    SendPoolBatch(packet.fetch_pool());
   } else if (packet.has_share_ack()) {
     heard_.push_back("ack " + std::to_string(packet.share_ack().share_serial()) + " " +
                      std::to_string(packet.share_ack().next_segment()));
@@ -137,26 +161,46 @@ void HandlePeer::SendBatch(const v1::FetchShare& fetch) {
   batch.set_first_segment(fetch.first_segment());
   batch.set_segment_count(static_cast<uint32_t>(offered.segments.size()));
   batch.add_segment_sizes(segment.bytes);
-  Send(packet, segment.fd());
+  std::vector<UniqueFd> fds;
+  fds.push_back(segment.fd());
+  Send(packet, fds);
 }
 
-void HandlePeer::Send(const v1::DaemonPacket& packet, const UniqueFd& fd) {
+void HandlePeer::SendPoolBatch(const v1::FetchPool& fetch) {
+  v1::DaemonPacket packet;
+  std::vector<UniqueFd> fds;
+  packet.mutable_pool_batch()->set_pool_id(fetch.pool_id());
+  for (const uint64_t offset : fetch.offsets()) {
+    v1::PoolSegment& segment = *packet.mutable_pool_batch()->add_segments();
+    segment.set_offset(offset);
+    segment.set_size(pool_segment_.bytes);
+    segment.set_share_serial(++last_serial_);
+    fds.push_back(pool_segment_.fd());
+  }
+  if (edit_ == nullptr || edit_(packet, fds)) Send(packet, fds);
+}
+
+void HandlePeer::Send(const v1::DaemonPacket& packet, const std::vector<UniqueFd>& fds) {
   if (!socket_) return;
   std::string bytes = packet.SerializeAsString();
   iovec part{bytes.data(), bytes.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  if (fd.valid()) {
+  std::vector<int> numbers;
+  for (const UniqueFd& fd : fds) {
+    if (fd.valid()) numbers.push_back(fd.get());
+  }
+  const size_t size = numbers.size() * sizeof(int);
+  alignas(cmsghdr) char control[CMSG_SPACE(64 * sizeof(int))] = {};
+  if (!numbers.empty()) {
     message.msg_control = control;
-    message.msg_controllen = sizeof(control);
+    message.msg_controllen = CMSG_SPACE(size);
     cmsghdr* const header = CMSG_FIRSTHDR(&message);
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int number = fd.get();
-    memcpy(CMSG_DATA(header), &number, sizeof(number));
+    header->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(header), numbers.data(), size);
   }
   sendmsg(socket_->fd(), &message, MSG_NOSIGNAL);
 }

@@ -67,32 +67,40 @@ uint64_t Scrape::Value(std::string_view name, std::string_view label) const {
   return static_cast<uint64_t>(sum);
 }
 
-uint64_t Scrape::Memory(std::string_view state) const {
-  return Value("tenure_memory_bytes", "state=\"" + std::string(state) + "\"");
+uint64_t Scrape::Memory(std::string_view state, std::string_view arena) const {
+  return Value("tenure_memory_bytes",
+               "arena=\"" + std::string(arena) + "\",state=\"" + std::string(state) + "\"");
 }
 
-std::string Scrape::Imbalance() const {
+std::string Scrape::Imbalance() const { return ImbalanceOf("weights") + ImbalanceOf("runtime"); }
+
+std::string Scrape::ImbalanceOf(const std::string& arena) const {
+  const std::string label = "arena=\"" + arena + "\"";
+  const auto memory = [&](std::string_view state) { return Memory(state, arena); };
+  const auto value = [&](std::string_view name) { return Value(name, label); };
   const uint64_t used =
-      Memory("leased") + Memory("loading") + Memory("idle") + Memory("quarantined");
-  const uint64_t allocated = used + Memory("padding");
-  const uint64_t free = Memory("cached") + Memory("unbacked");
-  const uint64_t capacity = Value("tenure_arena_capacity_bytes");
+      memory("leased") + memory("loading") + memory("idle") + memory("quarantined");
+  const uint64_t allocated = used + memory("padding");
+  const uint64_t free = memory("cached") + memory("pooled") + memory("unbacked");
+  const uint64_t capacity = value("tenure_arena_capacity_bytes");
   std::string wrong;
-  const auto expect = [&wrong](std::string_view what, uint64_t is, uint64_t should) {
+  const auto expect = [&](std::string_view what, uint64_t is, uint64_t should) {
     if (is == should) return;
-    wrong +=
-        std::string(what) + " is " + std::to_string(is) + ", not " + std::to_string(should) + "\n";
+    wrong += arena + ": " + std::string(what) + " is " + std::to_string(is) + ", not " +
+             std::to_string(should) + "\n";
   };
-  expect("the sum of all states", Value("tenure_memory_bytes"), capacity);
-  expect("capacity", capacity, allocated + Memory("retained") + free + Memory("stranded"));
-  expect("allocated", Value("tenure_arena_allocated_bytes"), allocated);
+  expect("the sum of all states", value("tenure_memory_bytes"), capacity);
+  expect("capacity", capacity, allocated + memory("retained") + free + memory("stranded"));
+  expect("allocated", value("tenure_arena_allocated_bytes"), allocated);
   // Room that a load has claimed is not unbacked any more; its memory comes a little later.
-  const uint64_t reserved = Value("tenure_arena_reserved_bytes");
-  const uint64_t backed = capacity - Memory("unbacked") - Memory("stranded");
-  if (Memory("loading") == 0) expect("reserved", reserved, backed);
-  if (reserved > backed) wrong += "reserved is above what is backed\n";
-  expect("requested", Value("tenure_arena_requested_bytes"), used);
-  if (Value("tenure_arena_largest_free_bytes") > free) wrong += "largest free is above free\n";
+  const uint64_t reserved = value("tenure_arena_reserved_bytes");
+  const uint64_t backed = capacity - memory("unbacked") - memory("stranded");
+  if (memory("loading") == 0) expect("reserved", reserved, backed);
+  if (reserved > backed) wrong += arena + ": reserved is above what is backed\n";
+  expect("requested", value("tenure_arena_requested_bytes"), used);
+  if (value("tenure_arena_largest_free_bytes") > free) {
+    wrong += arena + ": largest free is above free\n";
+  }
   return wrong;
 }
 

@@ -37,6 +37,7 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
        << "runtime:\n"
        << "  segment_size: " << settings.runtime_segment_size << "\n"
        << "  pool_ttl: " << settings.pool_ttl << "\n"
+       << "  cache_ttl: " << settings.runtime_cache_ttl << "\n"
        << "leases:\n"
        << "  ttl: " << settings.lease_ttl << "\n"
        << "  heartbeat_interval: " << settings.heartbeat_interval << "\n";

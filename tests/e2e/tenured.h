@@ -18,6 +18,7 @@ struct TenuredSettings {
   std::string runtime = "0MiB";
   std::string runtime_segment_size = "2MiB";
   std::string pool_ttl = "30s";
+  std::string runtime_cache_ttl = "never";
   std::string segment_size = "8MiB";
   std::string retain_ttl = "10m";
   std::string cache_ttl = "never";

@@ -2,8 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cpp/duration.h"
@@ -68,12 +71,76 @@ class WireClient {
         rpc.Call(rpc.leases(), &v1::LeaseService::Stub::ReleaseLease, request, &response, Soon()));
   }
 
+  // One buffer of each size. Throws if they are refused.
+  v1::AcquireBuffersResponse AcquireBuffers(const std::vector<uint64_t>& sizes,
+                                            std::chrono::nanoseconds wait = {}) const {
+    v1::AcquireBuffersRequest request;
+    for (const uint64_t size : sizes) request.add_buffers()->set_size(size);
+    if (wait.count() > 0) client::ToProto(wait, request.mutable_wait());
+    v1::AcquireBuffersResponse response;
+    Call(&v1::LeaseService::Stub::AcquireBuffers, request, response);
+    return response;
+  }
+  void ReleaseBuffers(const v1::AcquireBuffersResponse& granted) const {
+    v1::ReleaseBuffersRequest request;
+    for (const v1::Buffer& buffer : granted.buffers()) {
+      request.mutable_buffers()->add_buffer_ids(buffer.buffer_id());
+    }
+    v1::ReleaseBuffersResponse response;
+    Call(&v1::LeaseService::Stub::ReleaseBuffers, request, response);
+    if (response.unreleased_size() > 0) throw std::runtime_error(response.DebugString());
+  }
+  // Whole segments. Throws if they are refused.
+  v1::GrowPoolResponse GrowPool(uint64_t bytes) const {
+    v1::GrowPoolRequest request;
+    request.set_bytes(bytes);
+    v1::GrowPoolResponse response;
+    Call(&v1::LeaseService::Stub::GrowPool, request, response);
+    return response;
+  }
+  void ShrinkPool(uint64_t pool, const std::vector<uint64_t>& offsets) const {
+    v1::ShrinkPoolRequest request;
+    request.set_pool_id(pool);
+    for (const uint64_t offset : offsets) request.add_offsets(offset);
+    v1::ShrinkPoolResponse response;
+    Call(&v1::LeaseService::Stub::ShrinkPool, request, response);
+  }
+  // The fds of a pool's segments, in one batch; the serials of their shares. Throws if they are
+  // refused.
+  std::vector<uint64_t> FetchPool(uint64_t pool, const std::vector<uint64_t>& offsets,
+                                  std::vector<UniqueFd>& fds) {
+    v1::ClientPacket packet;
+    packet.mutable_fetch_pool()->set_pool_id(pool);
+    for (const uint64_t offset : offsets) packet.mutable_fetch_pool()->add_offsets(offset);
+    handle_.Say(packet);
+    std::optional<HandleClient::Heard> heard = handle_.Hear();
+    if (!heard.has_value() || !heard->packet.has_pool_batch()) {
+      throw std::runtime_error("no batch of a pool");
+    }
+    std::vector<uint64_t> serials;
+    for (const v1::PoolSegment& segment : heard->packet.pool_batch().segments()) {
+      serials.push_back(segment.share_serial());
+    }
+    std::move(heard->fds.begin(), heard->fds.end(), std::back_inserter(fds));
+    handle_.SayAck(serials.back(), static_cast<uint32_t>(serials.size()));
+    return serials;
+  }
+
   // Fetches all of a lease's memory; the serial of the share.
   uint64_t Fetch(uint64_t lease, std::vector<UniqueFd>& fds) {
     return handle_.FetchAll(LeaseId(lease), fds);
   }
 
  private:
+  template <typename Request, typename Response>
+  void Call(grpc::Status (v1::LeaseService::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+            const Request& request, Response& response) const {
+    client::Rpc rpc(directory_, boot_id(), token());
+    const absl::Status status = rpc.Call(rpc.leases(), method, request, &response, Soon());
+    if (!status.ok()) throw std::runtime_error(status.ToString());
+  }
+
   static client::Deadline Soon() { return client::Deadline(std::chrono::seconds(30)); }
 
   const std::string directory_;

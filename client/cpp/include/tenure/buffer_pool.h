@@ -110,7 +110,8 @@ class TENURE_CLIENT_API PoolBuffer {
 // gives them back when they have not been used for a while or the daemon asks for memory.
 //
 // Thread-safe, except for moving and destroying. When it is destroyed buffers and scopes stay good,
-// and give their memory back to the daemon at their end.
+// and give their memory back to the daemon at their end, once their fences on timelines are
+// reached.
 class TENURE_CLIENT_API BufferPool {
  public:
   // For the library: Client makes them.
@@ -125,9 +126,9 @@ class TENURE_CLIENT_API BufferPool {
   // in the order of coming.
   //
   // INVALID_REQUEST for no bytes or more than the pool can ever have, or a bad alignment or kind.
-  // LEASE_EXPIRED, DEVICE_LOST, DAEMON_GONE once the pool is lost. Refusals of the daemon, as
-  // CAPACITY. DEADLINE_EXCEEDED and CANCELLED, as `options` say. REQUIRES: not moved from, as for
-  // all below.
+  // FORKED in a child made by fork(). LEASE_EXPIRED, DEVICE_LOST, DAEMON_GONE,
+  // HEARTBEAT_MISSED once the pool is lost. Refusals of the daemon, as CAPACITY. DEADLINE_EXCEEDED
+  // and CANCELLED, as `options` say. REQUIRES: not moved from, as for all below.
   absl::StatusOr<PoolBuffer> Acquire(uint64_t bytes, const BufferOptions& buffer = {},
                                      const CallOptions& options = {}) const;
   // For the buffers of one request. See BufferScope.
