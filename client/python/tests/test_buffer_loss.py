@@ -11,7 +11,7 @@ import pytest
 from buffer_process import BufferProcess
 from daemon import Daemon, eventually
 from runtime_memory import MIB, ledger, lines_of_maps, nothing_leased
-from tenure import Buffer, BufferPool, LeaseLostError, Scope, TenureError
+from tenure import Buffer, BufferPool, Client, LeaseLostError, Scope, TenureError
 
 
 def test_the_memory_of_a_killed_client_is_anothers_within_a_second(
@@ -69,6 +69,24 @@ def test_buffers_of_a_daemon_that_falls_silent_are_lost_and_others_can_be_had(tm
                 assert again.valid
         eventually(lambda: nothing_leased(client))
         eventually(lambda: ledger(client).quarantined == 0)
+
+
+def test_what_is_lost_here_only_is_given_back_and_the_pool_goes_on(
+    pool: BufferPool, pool_client: Client
+) -> None:
+    buffer = pool.acquire(8)
+    session = pool_client._connection.session
+    with session.changed:
+        # As if no heartbeat had been answered for long, of which the daemon knows nothing.
+        buffer._held.pool.granted_at = session.renewed_at = -1e9
+        assert buffer.lost_reason == "HEARTBEAT_MISSED"
+        session.pools.lose_overdue(time.monotonic(), session.renewed_at, "HEARTBEAT_MISSED")
+    with pytest.raises(LeaseLostError):
+        buffer.release()
+    with pool.acquire(8) as again:
+        assert again.valid
+        assert again._held.pool is buffer._held.pool
+    eventually(lambda: nothing_leased(pool_client))
 
 
 def test_an_error_that_is_kept_does_not_keep_the_memory(tmp_path: Path) -> None:
