@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <tenure/v1/handle.pb.h>
@@ -221,6 +222,9 @@ class HandleSession {
   void ReturnSegments();
   void UnmapSegment(SessionPools::Segment segment);
   void SweepPools(Instant now);
+  // Has `what` told where the pool's device may be waited for, and then `done` called here.
+  void Tell(const SessionPools::Listening& whom, std::function<void(PoolListener&)> what,
+            std::function<void()> done);
 
   void Queue(const v1::ClientPacket& packet);
   absl::Status Flush();
@@ -244,6 +248,7 @@ class HandleSession {
   std::deque<std::pair<Instant, std::function<void()>>> unmap_again_;  // the soonest first
   std::map<std::string, std::shared_ptr<PoolFetch>> pool_fetches_;     // under way, as fetches_
   Instant next_sweep_ = Instant::max();                                // while there is a pool
+  std::set<PoolListener*> sweeping_;                                   // told and not done yet
   uint64_t heartbeat_sequence_ = 0;
   uint64_t survivors_told_;  // the version that the daemon knows
   Instant last_heartbeat_;

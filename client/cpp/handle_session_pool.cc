@@ -314,11 +314,14 @@ void HandleSession::OnMemoryWanted(const v1::MemoryWanted& wanted) {
   std::unique_lock lock(mutex_);
   const SessionPools::Listeners listeners = pools_.ListenersOf(wanted.pool_id());
   lock.unlock();
-  for (const auto& listener : listeners) listener->OnMemoryWanted(wanted.bytes());
+  for (const SessionPools::Listening& each : listeners) {
+    Tell(
+        each, [bytes = wanted.bytes()](PoolListener& pool) { pool.OnMemoryWanted(bytes); }, [] {});
+  }
 }
 
 void HandleSession::LosePools(const SessionPools::Listeners& listeners, const std::string& reason) {
-  for (const auto& listener : listeners) listener->OnPoolLost(reason);
+  for (const SessionPools::Listening& each : listeners) each.listener->OnPoolLost(reason);
 }
 
 void HandleSession::OnPoolLost(const v1::PoolLost& lost) {
@@ -337,7 +340,24 @@ void HandleSession::SweepPools(Instant now) {
   LosePools(overdue, std::string(kHeartbeatMissed));
   if (now < next_sweep_) return;
   next_sweep_ = now + kSweepInterval;
-  for (const auto& listener : all) listener->OnSweep(now);
+  for (const SessionPools::Listening& each : all) {
+    if (!sweeping_.insert(each.listener.get()).second) continue;
+    Tell(
+        each, [now](PoolListener& pool) { pool.OnSweep(now); },
+        [this, swept = each.listener.get()] { sweeping_.erase(swept); });
+  }
+}
+
+// The listener is let go of in the session's thread: it may be the last that holds the session.
+void HandleSession::Tell(const SessionPools::Listening& whom,
+                         std::function<void(PoolListener&)> what, std::function<void()> done) {
+  Perform(
+      whom.device, whom.waits,
+      [listener = whom.listener.get(), what = std::move(what)] {
+        what(*listener);
+        return absl::OkStatus();
+      },
+      [listener = whom.listener, done = std::move(done)](const absl::Status&) { done(); });
 }
 
 }  // namespace tenure::client

@@ -67,7 +67,9 @@ void SessionPools::FinishUnmap(const Segment& taken, const absl::Status& status)
 SessionPools::Listeners SessionPools::Living(const Pool& pool) {
   Listeners living;
   for (const std::weak_ptr<PoolListener>& each : pool.listeners) {
-    if (std::shared_ptr<PoolListener> listener = each.lock()) living.push_back(std::move(listener));
+    if (std::shared_ptr<PoolListener> listener = each.lock()) {
+      living.push_back({std::move(listener), pool.spec.device.name, pool.mapping->waits()});
+    }
   }
   return living;
 }

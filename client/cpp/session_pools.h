@@ -25,16 +25,16 @@ struct PoolSpec {
   Duration ttl{};
 };
 
-// What a session has to say to whoever hands out of one of its pools. Called in the session's
-// thread, without a lock of its; must not wait.
+// What a session has to say to whoever hands out of one of its pools. Called without a lock of the
+// session's. Must not wait but for the pool's device.
 class PoolListener {
  public:
   virtual ~PoolListener() = default;
-  // Somebody lacks so many bytes.
+  // Somebody lacks so many bytes. In a thread in which the device may be waited for.
   virtual void OnMemoryWanted(uint64_t bytes) = 0;
-  // The lease on the pool is over, for good.
+  // The lease on the pool is over, for good. In the session's thread.
   virtual void OnPoolLost(const std::string& reason) = 0;
-  // Time has passed.
+  // Time has passed. As OnMemoryWanted.
   virtual void OnSweep(Instant now) = 0;
 };
 
@@ -68,8 +68,13 @@ class SessionPools {
   // What came of the unmapping of something taken.
   void FinishUnmap(const Segment& taken, const absl::Status& status);
 
+  struct Listening {
+    std::shared_ptr<PoolListener> listener;
+    std::string device;
+    bool waits = false;  // as PoolMapping::waits
+  };
   // Those to be told, and their pools, which count as lost from then on.
-  using Listeners = std::vector<std::shared_ptr<PoolListener>>;
+  using Listeners = std::vector<Listening>;
   Listeners ListenersOf(uint64_t pool_id) const;
   Listeners AllListeners() const;
   Listeners Lose(uint64_t pool_id);

@@ -130,8 +130,8 @@ TEST_F(BufferClientTest, AForkedChildHasNothingOfAPoolAndDisturbsNobody) {
             }),
             0);
   EXPECT_TRUE(buffer->valid());
-  EXPECT_EQ(pool->held_bytes(), 2 * kSegment);
-  EXPECT_EQ(Ledger().leased, 2 * kSegment);
+  EXPECT_EQ(pool->held_bytes(), kSegment);
+  EXPECT_EQ(Ledger().leased, kSegment);
   EXPECT_TRUE(pool->Acquire(kMiB).ok());
   EXPECT_TRUE(scope->Release().ok());
 }

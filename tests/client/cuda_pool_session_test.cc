@@ -2,6 +2,7 @@
 // slow, refuses, or never comes back.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "client/cpp/cuda_events.h"
 #include "client/cpp/handle_session.h"
 #include "tenure/errors.h"
 #include "tests/client/cuda_machine.h"
@@ -215,6 +217,46 @@ TEST_F(CudaPoolSessionTest, WhoWaitsForMemoryThatIsWantedBackMeanwhileIsTold) {
   recaller.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   EXPECT_TRUE(HeardEventually("unmapped 1"));
+}
+
+// Asks the driver, as a pool does that waits for an event.
+class Asker final : public PoolListener {
+ public:
+  explicit Asker(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  void OnMemoryWanted(uint64_t) override { Ask(); }
+  void OnPoolLost(const std::string&) override {}
+  void OnSweep(Instant) override { Ask(); }
+
+  std::atomic<int> asking = 0;
+  std::atomic<int> most_asking = 0;
+  std::atomic<int> answered = 0;
+
+ private:
+  void Ask() {
+    most_asking = std::max(most_asking.load(), ++asking);
+    DriverCudaEvents(device_)->Reached(nullptr);
+    --asking;
+    ++answered;
+  }
+
+  const std::shared_ptr<CudaDevice> device_;
+};
+
+TEST_F(CudaPoolSessionTest, APoolThatAsksAHungDriverKeepsNeitherHeartbeatsNorAnotherPool) {
+  ASSERT_TRUE(Map(GpuPool(), {0}).ok());
+  const auto asker = std::make_shared<Asker>(exporter_);
+  ASSERT_TRUE(session_->Listen(kGpuPool, asker));
+  EXPECT_TRUE(Eventually([&] { return asker->answered > 0; }));
+  const std::string hung = machine_.Hang("cuEventQuery", {.times = 0});
+  EXPECT_TRUE(Eventually([&] { return asker->asking > 0; }));
+  EXPECT_TRUE(HeartbeatsGoOn());
+  OfferHostMemory();
+  EXPECT_TRUE(Map(HostPool(), {0}, seconds(5)).ok());
+  usleep(600'000);  // several sweeps
+  const int before = asker->answered;
+  machine_.ClearFaults();
+  EXPECT_TRUE(Eventually([&] { return asker->answered > before; }));
+  EXPECT_EQ(asker->most_asking, 1);
 }
 
 TEST_F(CudaPoolSessionTest, ClosingWaitsFiveSecondsForADriverThatHangs) {
