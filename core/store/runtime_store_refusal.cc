@@ -159,7 +159,9 @@ Status RuntimeStore::Refuse(const Waiter& waiter) {
 }
 
 Status RuntimeStore::RefuseGrowth(const Waiter& waiter, const Status& cause) {
-  const Status noted = WithNote(cause, "used by others", FormatBytes(device_.foreign()));
+  const Bytes foreign = device_.foreign();
+  const Status noted =
+      foreign.zero() ? cause : WithNote(cause, "used by others", FormatBytes(foreign));
   const Pool* const pool = pools_.FindLive(waiter.pool);
   if (pool == nullptr || !HasReason(cause, Reason::kBackend)) return noted;
   return Explain(Reason::kBackend, waiter.request, *pool, noted);
