@@ -4,6 +4,7 @@
 
 #include "client/cpp/duration.h"
 #include "client/cpp/error.h"
+#include "client/cpp/translate.h"
 
 namespace tenure::client {
 namespace {
@@ -11,35 +12,25 @@ namespace {
 // As the daemon says it.
 constexpr std::string_view kPoolExpired = "LEASE_EXPIRED";
 
-v1::BufferKind ToProto(BufferKind kind) {
-  switch (kind) {
-    case BufferKind::kActivation:
-      return v1::BUFFER_KIND_ACTIVATION;
-    case BufferKind::kWorkspace:
-      return v1::BUFFER_KIND_WORKSPACE;
-    case BufferKind::kIo:
-      return v1::BUFFER_KIND_IO;
-  }
-  return v1::BUFFER_KIND_UNSPECIFIED;
-}
-
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(
-    std::shared_ptr<Connection> connection, const PoolOptions& options, Duration timeout,
-    Deadline deadline, const std::stop_token& cancel) {
+absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(std::shared_ptr<Connection> connection,
+                                                             const PoolOptions& options,
+                                                             Duration timeout, Deadline deadline,
+                                                             const std::stop_token& cancel) {
   std::shared_ptr<SessionPool> source(new SessionPool(std::move(connection), options));
   v1::GrowPoolRequest request;
   request.set_device(options.device);
   TENURE_CLIENT_ASSIGN_OR_RETURN(const Connection::GrownPool opened,
                                  source->connection_->GrowPool(request, deadline, cancel));
   source->pool_ = opened.pool;
-  auto local = std::make_shared<LocalPool>(LocalPool::Options{.base = opened.mapping->base(),
-                                                              .range_bytes = opened.pool.range_bytes,
-                                                              .segment_bytes = opened.pool.segment_bytes,
-                                                              .idle_ttl = options.idle_ttl,
-                                                              .timeout = timeout},
-                                           source, opened.mapping->cuda_events());
+  auto local =
+      std::make_shared<LocalPool>(LocalPool::Options{.base = opened.mapping->base(),
+                                                     .range_bytes = opened.pool.range_bytes,
+                                                     .segment_bytes = opened.pool.segment_bytes,
+                                                     .idle_ttl = options.idle_ttl,
+                                                     .timeout = timeout},
+                                  source, opened.mapping->cuda_events());
   source->local_ = local;
   if (!source->connection_->session().Listen(opened.pool.pool_id, source)) {
     local->Invalidate(kPoolExpired);
@@ -56,7 +47,7 @@ absl::StatusOr<SegmentSource::Grown> SessionPool::Grow(BufferKind kind, uint64_t
                                                        const std::stop_token& cancel) {
   v1::GrowPoolRequest request;
   request.set_device(pool_.device.name);
-  request.set_kind(ToProto(kind));
+  request.set_kind(ToMessage(kind));
   request.set_bytes(bytes);
   request.set_priority(options_.priority);
   client::ToProto(options_.wait, request.mutable_wait());
