@@ -1,22 +1,40 @@
 #include "server/admin_service.h"
 
+#include <absl/strings/numbers.h>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "server/errors.h"
 #include "server/translate.h"
 
 namespace tenure {
+namespace {
 
-AdminService::AdminService(const Store& store, const WantedModels& wanted,
-                           const SessionRegistry& sessions, const Gate& gate, const Clock& clock,
-                           std::string metrics_address)
+// Each may wait for a file system.
+constexpr int kMaxFits = 16;
+
+std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
+  for (const auto& [name, value] : refusal.values) {
+    if (name == wanted) return value;
+  }
+  return "";
+}
+
+}  // namespace
+
+AdminService::AdminService(Store& store, const WantedModels& wanted,
+                           const SessionRegistry& sessions, const RefusalLog& refusals,
+                           const Gate& gate, const Clock& clock, std::string metrics_address)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
+      refusals_(refusals),
       gate_(gate),
       clock_(clock),
       metrics_address_(std::move(metrics_address)),
-      started_(clock.Now()) {}
+      started_(clock.Now()),
+      fits_(kMaxFits) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {
@@ -48,6 +66,71 @@ grpc::Status AdminService::ListSessions(grpc::ServerContext* context,
     *response->add_sessions() = ToProto(session, store_.UseBy(session.id));
   }
   return grpc::Status::OK;
+}
+
+grpc::Status AdminService::ExplainRefusal(grpc::ServerContext* context,
+                                          const v1::ExplainRefusalRequest* request,
+                                          v1::ExplainRefusalResponse* response) {
+  return ToGrpcStatus(Explain(*context, *request, *response));
+}
+
+Status AdminService::Explain(grpc::ServerContext& context, const v1::ExplainRefusalRequest& request,
+                             v1::ExplainRefusalResponse& response) {
+  TENURE_RETURN_IF_ERROR(gate_.Admit(context).status());
+  TENURE_ASSIGN_OR_RETURN(const Refusal refusal, refusals_.Find(RefusalId(request.refusal_id())));
+  *response.mutable_refusal() = ToProto(refusal, clock_.Now());
+  if (const std::optional<DeviceFit> now = FitAnew(refusal)) {
+    *response.mutable_now() = ToProto(*now);
+  }
+  return absl::OkStatus();
+}
+
+std::optional<DeviceFit> AdminService::FitAnew(const Refusal& refusal) {
+  const std::string device = ValueOf(refusal, "device");
+  uint64_t needed = 0;
+  if (device.empty() || !absl::SimpleAtoi(ValueOf(refusal, "needed_bytes"), &needed)) {
+    return std::nullopt;
+  }
+  const bool weights = refusal.method == "LoadModel";
+  if (!weights && !refusal.asked.has_value()) return std::nullopt;
+  const StatusOr<std::vector<DeviceFit>> fits =
+      weights ? store_.FitWeights(Bytes(needed), device) : store_.FitPool(*refusal.asked, device);
+  if (!fits.ok()) return std::nullopt;
+  return fits->front();
+}
+
+grpc::Status AdminService::Fit(grpc::ServerContext* context, const v1::FitRequest* request,
+                               v1::FitResponse* response) {
+  return ToGrpcStatus(FitAll(*context, *request, *response));
+}
+
+Status AdminService::FitAll(grpc::ServerContext& context, const v1::FitRequest& request,
+                            v1::FitResponse& response) {
+  TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
+  StatusOr<std::vector<DeviceFit>> fits;
+  switch (request.need_case()) {
+    case v1::FitRequest::kPath: {
+      const std::optional<Limit::Place> place = fits_.TryEnter();
+      if (!place.has_value()) {
+        return Error(Reason::kLimit, "the daemon looks at no more than " +
+                                         std::to_string(fits_.most()) + " models at a time");
+      }
+      fits = store_.FitModel(request.path(), request.device());
+      break;
+    }
+    case v1::FitRequest::kBuffer: {
+      TENURE_ASSIGN_OR_RETURN(const BufferSpec spec, FromProto(request.buffer()));
+      fits = store_.FitPool({.session = session, .wanted = std::vector<BufferSpec>{spec}},
+                            request.device());
+      break;
+    }
+    case v1::FitRequest::NEED_NOT_SET:
+      fits = Error(Reason::kInvalidRequest, "the request names neither a path nor a buffer");
+      break;
+  }
+  TENURE_RETURN_IF_ERROR(fits.status());
+  for (const DeviceFit& fit : *fits) *response.add_devices() = ToProto(fit);
+  return absl::OkStatus();
 }
 
 }  // namespace tenure

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <tenure/v1/admin.grpc.pb.h>
 
 #include "core/base/clock.h"
 #include "core/store/store.h"
 #include "server/gate.h"
+#include "server/limit.h"
+#include "server/refusal_log.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
 
@@ -16,22 +19,37 @@ class AdminService final : public v1::AdminService::Service {
  public:
   // All references outlive the service; the daemon counts as started now. `metrics_address` is
   // where /metrics is really served, empty if it is not.
-  AdminService(const Store& store, const WantedModels& wanted, const SessionRegistry& sessions,
-               const Gate& gate, const Clock& clock, std::string metrics_address);
+  AdminService(Store& store, const WantedModels& wanted, const SessionRegistry& sessions,
+               const RefusalLog& refusals, const Gate& gate, const Clock& clock,
+               std::string metrics_address);
 
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override;
   grpc::Status ListSessions(grpc::ServerContext* context, const v1::ListSessionsRequest* request,
                             v1::ListSessionsResponse* response) override;
+  grpc::Status ExplainRefusal(grpc::ServerContext* context,
+                              const v1::ExplainRefusalRequest* request,
+                              v1::ExplainRefusalResponse* response) override;
+  grpc::Status Fit(grpc::ServerContext* context, const v1::FitRequest* request,
+                   v1::FitResponse* response) override;
 
  private:
-  const Store& store_;
+  Status Explain(grpc::ServerContext& context, const v1::ExplainRefusalRequest& request,
+                 v1::ExplainRefusalResponse& response);
+  // What would come of the same call now, if that can be told.
+  std::optional<DeviceFit> FitAnew(const Refusal& refusal);
+  Status FitAll(grpc::ServerContext& context, const v1::FitRequest& request,
+                v1::FitResponse& response);
+
+  Store& store_;
   const WantedModels& wanted_;
   const SessionRegistry& sessions_;
+  const RefusalLog& refusals_;
   const Gate& gate_;
   const Clock& clock_;
   const std::string metrics_address_;
   const Instant started_;
+  Limit fits_;  // calls that read files
 };
 
 }  // namespace tenure

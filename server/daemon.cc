@@ -100,7 +100,8 @@ Daemon::Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Cloc
       store_(StoreOptions{std::move(roots), config.copy_threads}, std::move(devices), *clock_,
              *files_, handles_),
       wanted_(store_, PinPath(config), config.models),
-      gate_(std::move(boot_id), sessions_, *clock_) {}
+      gate_(std::move(boot_id), sessions_, *clock_),
+      refusals_(sessions_, *clock_) {}
 
 Status Daemon::Serve() {
   const std::string grpc_path = config_.directory + "/grpc.sock";
@@ -133,9 +134,9 @@ Status Daemon::Serve() {
 }
 
 Status Daemon::ServeGrpc(const std::string& path) {
-  models_.emplace(store_, wanted_, gate_, *clock_, config_.max_watchers);
-  leases_.emplace(store_, gate_, *clock_);
-  admin_.emplace(store_, wanted_, sessions_, gate_, *clock_, metrics_address_);
+  models_.emplace(store_, wanted_, refusals_, gate_, *clock_, config_.max_watchers);
+  leases_.emplace(store_, refusals_, gate_, *clock_);
+  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, *clock_, metrics_address_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();

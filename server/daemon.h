@@ -20,6 +20,7 @@
 #include "server/lease_service.h"
 #include "server/metrics_server.h"
 #include "server/model_service.h"
+#include "server/refusal_log.h"
 #include "server/session_registry.h"
 #include "server/ticker.h"
 #include "server/wanted_models.h"
@@ -70,6 +71,7 @@ class Daemon {
   Store store_;
   WantedModels wanted_;
   Gate gate_;
+  RefusalLog refusals_;
 
   std::string metrics_address_;
   std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has

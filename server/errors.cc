@@ -45,21 +45,23 @@ grpc::StatusCode CodeOf(const Status& status) {
   return grpc::StatusCode::UNKNOWN;
 }
 
-// The first `most` bytes at most, cut between two UTF-8 characters: protobuf refuses half of one.
-std::string Shorten(std::string_view text, size_t most) {
-  if (text.size() <= most) return std::string(text);
-  size_t end = most - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
+// "; refusal 17", or nothing.
+std::string Ending(const std::optional<ErrorDetail>& detail) {
+  for (const auto& [name, value] : detail.value_or(ErrorDetail{}).values) {
+    if (name == kRefusalIdValue) return "; refusal " + value;
+  }
+  return "";
 }
 
 }  // namespace
 
 grpc::Status ToGrpcStatus(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const std::string message =
-      Shorten(Printable({status.message().data(), status.message().size()}), kMostMessage);
   const std::optional<ErrorDetail> detail = DetailOf(status);
+  const std::string ending = Ending(detail);
+  const std::string message = Shorten(Printable({status.message().data(), status.message().size()}),
+                                      kMostMessage - ending.size()) +
+                              ending;
   if (!detail.has_value()) return {CodeOf(status), message};
 
   google::rpc::ErrorInfo info;

@@ -20,8 +20,8 @@ Status CheckPresent(std::string_view field, const std::string& request_id) {
 
 }  // namespace
 
-LeaseService::LeaseService(Store& store, const Gate& gate, const Clock& clock)
-    : store_(store), gate_(gate), clock_(clock), waits_(kMaxWaits) {}
+LeaseService::LeaseService(Store& store, RefusalLog& refusals, const Gate& gate, const Clock& clock)
+    : store_(store), refusals_(refusals), gate_(gate), clock_(clock), waits_(kMaxWaits) {}
 
 grpc::Status LeaseService::AcquireWeights(grpc::ServerContext* context,
                                           const v1::AcquireWeightsRequest* request,
@@ -32,6 +32,12 @@ grpc::Status LeaseService::AcquireWeights(grpc::ServerContext* context,
 Status LeaseService::Acquire(grpc::ServerContext& context, const v1::AcquireWeightsRequest& request,
                              v1::AcquireWeightsResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
+  return refusals_.Note("AcquireWeights", session, AcquireFor(session, context, request, response));
+}
+
+Status LeaseService::AcquireFor(SessionId session, grpc::ServerContext& context,
+                                const v1::AcquireWeightsRequest& request,
+                                v1::AcquireWeightsResponse& response) {
   TENURE_RETURN_IF_ERROR(CheckName(request.name()));
   TENURE_RETURN_IF_ERROR(CheckRequestId("request_id", request.request_id()));
   std::optional<Duration> ttl;

@@ -7,6 +7,7 @@
 #include "core/store/store.h"
 #include "server/gate.h"
 #include "server/limit.h"
+#include "server/refusal_log.h"
 
 namespace tenure {
 
@@ -14,7 +15,7 @@ namespace tenure {
 class LeaseService final : public v1::LeaseService::Service {
  public:
   // All references outlive the service.
-  LeaseService(Store& store, const Gate& gate, const Clock& clock);
+  LeaseService(Store& store, RefusalLog& refusals, const Gate& gate, const Clock& clock);
 
   grpc::Status AcquireWeights(grpc::ServerContext* context,
                               const v1::AcquireWeightsRequest* request,
@@ -37,6 +38,8 @@ class LeaseService final : public v1::LeaseService::Service {
  private:
   Status Acquire(grpc::ServerContext& context, const v1::AcquireWeightsRequest& request,
                  v1::AcquireWeightsResponse& response);
+  Status AcquireFor(SessionId session, grpc::ServerContext& context,
+                    const v1::AcquireWeightsRequest& request, v1::AcquireWeightsResponse& response);
   Status Renew(grpc::ServerContext& context, const v1::RenewLeasesRequest& request,
                v1::RenewLeasesResponse& response);
   Status Release(grpc::ServerContext& context, const v1::ReleaseLeaseRequest& request);
@@ -49,11 +52,15 @@ class LeaseService final : public v1::LeaseService::Service {
   Status Grow(grpc::ServerContext& context, const v1::GrowPoolRequest& request,
               v1::GrowPoolResponse& response);
   Status Shrink(grpc::ServerContext& context, const v1::ShrinkPoolRequest& request);
-  // A grant that may wait, within limits of number and time.
-  StatusOr<PoolGrant> AcquirePool(const grpc::ServerContext& context, const PoolRequest& request,
-                                  const std::string& device, const std::string& request_id);
+  // A grant that may wait, within limits of number and time; a refusal of `method` is noted.
+  StatusOr<PoolGrant> AcquirePool(const grpc::ServerContext& context, std::string_view method,
+                                  const PoolRequest& request, const std::string& device,
+                                  const std::string& request_id);
+  StatusOr<PoolGrant> TryAcquirePool(const grpc::ServerContext& context, const PoolRequest& request,
+                                     const std::string& device, const std::string& request_id);
 
   Store& store_;
+  RefusalLog& refusals_;
   const Gate& gate_;
   const Clock& clock_;
   Limit waits_;  // calls that may wait for runtime memory

@@ -46,8 +46,18 @@ grpc::Status LeaseService::ShrinkPool(grpc::ServerContext* context,
 }
 
 StatusOr<PoolGrant> LeaseService::AcquirePool(const grpc::ServerContext& context,
-                                              const PoolRequest& request, const std::string& device,
+                                              std::string_view method, const PoolRequest& request,
+                                              const std::string& device,
                                               const std::string& request_id) {
+  StatusOr<PoolGrant> grant = TryAcquirePool(context, request, device, request_id);
+  if (grant.ok()) return grant;
+  return refusals_.Note(method, request.session, grant.status(), &request);
+}
+
+StatusOr<PoolGrant> LeaseService::TryAcquirePool(const grpc::ServerContext& context,
+                                                 const PoolRequest& request,
+                                                 const std::string& device,
+                                                 const std::string& request_id) {
   const std::optional<Limit::Place> place = waits_.TryEnter();
   if (!place.has_value()) {
     return Error(Reason::kLimit,
@@ -63,8 +73,9 @@ Status LeaseService::AcquireAll(grpc::ServerContext& context,
                                 v1::AcquireBuffersResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
   TENURE_ASSIGN_OR_RETURN(const PoolRequest wanted, FromProto(request, session));
-  TENURE_ASSIGN_OR_RETURN(const PoolGrant grant,
-                          AcquirePool(context, wanted, request.device(), request.request_id()));
+  TENURE_ASSIGN_OR_RETURN(
+      const PoolGrant grant,
+      AcquirePool(context, "AcquireBuffers", wanted, request.device(), request.request_id()));
   *response.mutable_pool() = ToProto(grant.pool);
   for (const Buffer& buffer : grant.buffers) *response.add_buffers() = ToProto(buffer);
   return absl::OkStatus();
@@ -100,8 +111,9 @@ Status LeaseService::Grow(grpc::ServerContext& context, const v1::GrowPoolReques
                           v1::GrowPoolResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
   TENURE_ASSIGN_OR_RETURN(const PoolRequest wanted, FromProto(request, session));
-  TENURE_ASSIGN_OR_RETURN(const PoolGrant grant,
-                          AcquirePool(context, wanted, request.device(), request.request_id()));
+  TENURE_ASSIGN_OR_RETURN(
+      const PoolGrant grant,
+      AcquirePool(context, "GrowPool", wanted, request.device(), request.request_id()));
   *response.mutable_pool() = ToProto(grant.pool);
   if (!grant.segments.empty()) response.set_offset(grant.segments.front().count());
   response.set_bytes((grant.pool.segment_size * grant.segments.size()).count());

@@ -49,10 +49,11 @@ void LogLoaded(const LoadRequest& load, const LoadResult& result) {
 
 }  // namespace
 
-ModelService::ModelService(Store& store, WantedModels& wanted, const Gate& gate, const Clock& clock,
-                           int max_watchers)
+ModelService::ModelService(Store& store, WantedModels& wanted, RefusalLog& refusals,
+                           const Gate& gate, const Clock& clock, int max_watchers)
     : store_(store),
       wanted_(wanted),
+      refusals_(refusals),
       gate_(gate),
       clock_(clock),
       loads_(kMaxLoadCalls),
@@ -67,6 +68,11 @@ grpc::Status ModelService::LoadModel(grpc::ServerContext* context,
 Status ModelService::Load(grpc::ServerContext& context, const v1::LoadModelRequest& request,
                           v1::LoadModelResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
+  return refusals_.Note("LoadModel", session, LoadFor(session, context, request, response));
+}
+
+Status ModelService::LoadFor(SessionId session, grpc::ServerContext& context,
+                             const v1::LoadModelRequest& request, v1::LoadModelResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const LoadRequest load, FromProto(request, session));
   TENURE_RETURN_IF_ERROR(gate_.CheckOpenForLoads());
   const std::optional<Limit::Place> place = loads_.TryEnter();
@@ -115,7 +121,9 @@ void ModelService::NoteFailure(const LoadRequest& load, const Status& error) {
                std::string(error.message()));
   if (ConcernsCallOnly(error)) return;
   // Others may still wait for the load that this caller gave up.
-  const bool gave_up = HasReason(error, Reason::kDeadline) || HasReason(error, Reason::kCancelled);
+  const bool gave_up = HasReason(error, Reason::kDeadline) ||
+                       HasReason(error, Reason::kReclaimPending) ||
+                       HasReason(error, Reason::kCancelled);
   if (gave_up && store_.ProgressOf(load.name, load.device).has_value()) return;
   // What is online stays so: the load that failed was to replace it.
   const StatusOr<ModelView> model = store_.GetModel(load.name, Revision(), load.device);

@@ -8,6 +8,7 @@
 #include "server/gate.h"
 #include "server/limit.h"
 #include "server/load_failures.h"
+#include "server/refusal_log.h"
 #include "server/wanted_models.h"
 
 namespace tenure {
@@ -16,8 +17,8 @@ namespace tenure {
 class ModelService final : public v1::ModelService::Service {
  public:
   // All references outlive the service.
-  ModelService(Store& store, WantedModels& wanted, const Gate& gate, const Clock& clock,
-               int max_watchers);
+  ModelService(Store& store, WantedModels& wanted, RefusalLog& refusals, const Gate& gate,
+               const Clock& clock, int max_watchers);
 
   grpc::Status LoadModel(grpc::ServerContext* context, const v1::LoadModelRequest* request,
                          v1::LoadModelResponse* response) override;
@@ -35,6 +36,8 @@ class ModelService final : public v1::ModelService::Service {
  private:
   Status Load(grpc::ServerContext& context, const v1::LoadModelRequest& request,
               v1::LoadModelResponse& response);
+  Status LoadFor(SessionId session, grpc::ServerContext& context,
+                 const v1::LoadModelRequest& request, v1::LoadModelResponse& response);
   Status Inspect(const LoadRequest& load, v1::LoadModelResponse& response);
   Status Unload(grpc::ServerContext& context, const v1::UnloadModelRequest& request,
                 v1::UnloadModelResponse& response);
@@ -44,6 +47,7 @@ class ModelService final : public v1::ModelService::Service {
 
   Store& store_;
   WantedModels& wanted_;
+  RefusalLog& refusals_;
   const Gate& gate_;
   const Clock& clock_;
   Limit loads_;

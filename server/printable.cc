@@ -1,6 +1,5 @@
 #include "server/printable.h"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace tenure {
@@ -41,6 +40,13 @@ std::string Printable(std::string_view text) {
     text.remove_prefix(bytes > 0 ? bytes : 1);
   }
   return printable;
+}
+
+std::string Shorten(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
 }
 
 }  // namespace tenure

@@ -12,8 +12,10 @@
 #include "core/base/clock.h"
 #include "core/base/status.h"
 #include "core/store/device_store.h"
+#include "core/store/fit.h"
 #include "core/store/load.h"
 #include "core/store/store.h"
+#include "server/refusal_log.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
 
@@ -32,6 +34,7 @@ Status CheckRequestId(std::string_view field, const std::string& request_id);
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field, const google::protobuf::Duration& ttl);
 StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session);
 StatusOr<PoolRequest> FromProto(const v1::GrowPoolRequest& request, SessionId session);
+StatusOr<BufferSpec> FromProto(const v1::BufferSpec& spec);
 
 // --- Out.
 
@@ -54,5 +57,7 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& weight
                    const RuntimeStore::Snapshot& runtime);
 v1::Session ToProto(const SessionView& session, const RegionUse& use);
 v1::Readiness ToProto(const WantedModels::Progress& progress);
+v1::Refusal ToProto(const Refusal& refusal, Instant now);
+v1::DeviceFit ToProto(const DeviceFit& fit);
 
 }  // namespace tenure

@@ -71,14 +71,18 @@ StatusOr<BufferKind> FromProto(v1::BufferKind kind) {
   }
 }
 
+StatusOr<BufferSpec> FromProto(const v1::BufferSpec& spec) {
+  TENURE_ASSIGN_OR_RETURN(const BufferKind kind, FromProto(spec.kind()));
+  return BufferSpec{.size = Bytes(spec.size()),
+                    .alignment = spec.alignment() == 0 ? kBufferGranule : Bytes(spec.alignment()),
+                    .kind = kind};
+}
+
 StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session) {
   TENURE_RETURN_IF_ERROR(CheckRequestId("request_id", request.request_id()));
   std::vector<BufferSpec> specs;
   for (const v1::BufferSpec& spec : request.buffers()) {
-    TENURE_ASSIGN_OR_RETURN(const BufferKind kind, FromProto(spec.kind()));
-    specs.push_back({.size = Bytes(spec.size()),
-                     .alignment = spec.alignment() == 0 ? kBufferGranule : Bytes(spec.alignment()),
-                     .kind = kind});
+    TENURE_ASSIGN_OR_RETURN(specs.emplace_back(), FromProto(spec));
   }
   TENURE_ASSIGN_OR_RETURN(const Duration wait, WaitFromProto(request.has_wait(), request.wait()));
   return PoolRequest{

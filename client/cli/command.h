@@ -20,10 +20,10 @@ namespace tenure::cli {
 // What scripts can rely on.
 enum ExitCode : int {
   kOk = 0,
-  kFailed = 1,       // refused, or failed half way
+  kFailed = 1,       // refused, or failed half way; what was asked about does not fit now
   kUsage = 2,        // the command line makes no sense
   kUnreachable = 3,  // no daemon answers in the directory
-  kNotFound = 4,     // no such model, file or device
+  kNotFound = 4,     // no such model, file, device or refusal
   kDeadline = 5,     // not done in time
 };
 
@@ -45,6 +45,8 @@ void AddModel(CLI::App& app, const Globals& globals, Action& action);
 void AddWatch(CLI::App& app, const Globals& globals, Action& action);
 void AddArenas(CLI::App& app, const Globals& globals, Action& action);
 void AddSessions(CLI::App& app, const Globals& globals, Action& action);
+void AddFit(CLI::App& app, const Globals& globals, Action& action);
+void AddExplain(CLI::App& app, const Globals& globals, Action& action);
 void AddHealth(CLI::App& app, const Globals& globals, Action& action);
 void AddVersion(CLI::App& app, const Globals& globals, Action& action);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -11,7 +13,7 @@
 namespace tenure::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kHints = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHints = {{
     {"DAEMON_UNREACHABLE",
      "is tenured running, and is --directory (or TENURE_DIR) the one it was given?"},
     {"DAEMON_GONE", "the daemon stopped or was restarted; run the command again"},
@@ -32,6 +34,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kHints =
      "the file is damaged or no safetensors file; `--validate-only` checks it again"},
     {"FILE_CHANGED", "write new weights to a new file and rename it into place"},
     {"MODEL_NOT_FOUND", "`tenurectl models` lists what is loaded"},
+    {"REFUSAL_NOT_FOUND", "ids are those of this start of the daemon; its log may tell more"},
     {"MODEL_UNAVAILABLE", "the model is not online; `tenurectl model NAME` tells its state"},
     {"MODEL_DRAINING", "its last leases are still live; load it again to bring it back"},
     {"DEVICE_NOT_FOUND", "`tenurectl arenas` lists the devices"},
@@ -63,11 +66,21 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 int Fail(const Globals& globals, const absl::Status& status) {
   const std::string message(status.message());
   const std::string reason = client::ErrorReason(status);
-  const std::string hint = HintFor(reason);
+  std::map<std::string, std::string> values = client::ErrorValues(status);
+  // The daemon knows best what would help.
+  const auto told = values.find("hint");
+  const std::string hint = told != values.end() ? told->second : HintFor(reason);
+  const auto refusal = values.find("refusal_id");
+  const std::string explain =
+      refusal != values.end() ? "tenurectl explain " + refusal->second : std::string();
   if (globals.json) {
     const nlohmann::ordered_json error = {
-        {"code", absl::StatusCodeToString(status.code())}, {"reason", reason}, {"message", message},
-        {"values", client::ErrorValues(status)},           {"hint", hint},
+        {"code", absl::StatusCodeToString(status.code())},
+        {"reason", reason},
+        {"message", message},
+        {"values", values},
+        {"hint", hint},
+        {"explain", explain},
     };
     std::cerr << nlohmann::ordered_json{{"error", error}}.dump(
                      2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
@@ -76,10 +89,10 @@ int Fail(const Globals& globals, const absl::Status& status) {
   }
   std::cerr << "tenurectl: " << message << '\n';
   if (!reason.empty()) std::cerr << "  reason: " << reason << '\n';
-  for (const auto& [name, value] : client::ErrorValues(status)) {
-    std::cerr << "  " << name << ": " << value << '\n';
-  }
+  values.erase("hint");
+  for (const auto& [name, value] : values) std::cerr << "  " << name << ": " << value << '\n';
   if (!hint.empty()) std::cerr << "  hint: " << hint << '\n';
+  if (!explain.empty()) std::cerr << "  more, and whether it would fit by now: " << explain << '\n';
   return ExitCodeOf(status);
 }
 

@@ -171,4 +171,28 @@ Json ToJson(const client::TensorPlace& tensor) {
           {"bytes", tensor.bytes}};
 }
 
+Json ToJson(const client::DeviceFit& fit) {
+  return {{"device", fit.device},
+          {"verdict", client::FitVerdictName(fit.verdict)},
+          {"needed_bytes", fit.needed_bytes},
+          {"capacity_bytes", fit.capacity_bytes},
+          {"free_bytes", fit.free_bytes},
+          {"largest_now_bytes", fit.largest_now_bytes},
+          {"largest_bytes", fit.largest_bytes},
+          {"explanation", fit.explanation}};
+}
+
+Json ToJson(const client::Refusal& refusal) {
+  return {{"refusal_id", refusal.refusal_id},
+          {"age_ns", refusal.age.count()},
+          {"method", refusal.method},
+          {"session_id", refusal.session_id},
+          {"program", refusal.program},
+          {"instance", refusal.instance},
+          {"reason", refusal.reason},
+          {"message", refusal.message},
+          {"values", refusal.values},
+          {"now", refusal.now ? ToJson(*refusal.now) : Json(nullptr)}};
+}
+
 }  // namespace tenure::cli

@@ -16,5 +16,7 @@ nlohmann::ordered_json ToJson(const client::DaemonStatus& status);
 nlohmann::ordered_json ToJson(const client::Readiness& readiness);
 nlohmann::ordered_json ToJson(const client::Session& session);
 nlohmann::ordered_json ToJson(const client::TensorPlace& tensor);
+nlohmann::ordered_json ToJson(const client::DeviceFit& fit);
+nlohmann::ordered_json ToJson(const client::Refusal& refusal);
 
 }  // namespace tenure::cli

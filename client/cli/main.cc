@@ -14,10 +14,10 @@ namespace {
 constexpr char kExitCodes[] =
     "Exit codes:\n"
     "  0  done\n"
-    "  1  refused, or failed\n"
+    "  1  refused, or failed; `fit`: not now\n"
     "  2  the command line makes no sense\n"
     "  3  no daemon answers in the directory\n"
-    "  4  no such model, file or device\n"
+    "  4  no such model, file, device or refusal\n"
     "  5  not done in time\n";
 
 int Main(int argc, char** argv) {
@@ -34,7 +34,7 @@ int Main(int argc, char** argv) {
   app.add_option("--timeout", timeout, "Give up after this long, such as 30s or 2m")
       ->check(CheckDuration);
   for (const auto add : {AddLoad, AddUnload, AddModels, AddModel, AddWatch, AddArenas, AddSessions,
-                         AddHealth, AddVersion}) {
+                         AddFit, AddExplain, AddHealth, AddVersion}) {
     add(app, globals, action);
   }
   try {

@@ -62,6 +62,28 @@ std::optional<client::Retention> ParseRetention(const std::string& text) {
   return *ttl;
 }
 
+std::optional<uint64_t> ParseSize(const std::string& text) {
+  constexpr std::array<std::pair<std::string_view, uint64_t>, 6> kSizes = {{
+      {"", 1},
+      {"B", 1},
+      {"KiB", uint64_t{1} << 10},
+      {"MiB", uint64_t{1} << 20},
+      {"GiB", uint64_t{1} << 30},
+      {"TiB", uint64_t{1} << 40},
+  }};
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  for (const auto& [name, bytes] : kSizes) {
+    uint64_t product = 0;
+    if (name != unit) continue;
+    if (__builtin_mul_overflow(number, bytes, &product)) return std::nullopt;
+    return product;
+  }
+  return std::nullopt;
+}
+
 std::string CheckDuration(const std::string& text) {
   return ParseDuration(text) ? std::string()
                              : "no duration such as 500ms, 30s, 10m or 1h30m: " + text;

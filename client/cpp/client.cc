@@ -8,6 +8,7 @@
 #include "client/cpp/reconnector.h"
 #include "client/cpp/session_pool.h"
 #include "client/cpp/translate.h"
+#include "client/cpp/translate_refusals.h"
 
 namespace tenure::client {
 namespace {
@@ -152,6 +153,28 @@ absl::StatusOr<std::vector<Session>> Client::Sessions(const CallOptions& options
   std::vector<Session> sessions;
   for (const v1::Session& session : response.sessions()) sessions.push_back(ToValue(session));
   return sessions;
+}
+
+absl::StatusOr<Refusal> Client::ExplainRefusal(uint64_t refusal_id,
+                                               const CallOptions& options) const {
+  v1::ExplainRefusalRequest request;
+  request.set_refusal_id(refusal_id);
+  v1::ExplainRefusalResponse response;
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      CallOnce(*reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel,
+               &Rpc::admin, &v1::AdminService::Stub::ExplainRefusal, request, response));
+  return ToValue(response);
+}
+
+absl::StatusOr<std::vector<DeviceFit>> Client::Fit(const FitRequest& request,
+                                                   const CallOptions& options) const {
+  v1::FitResponse response;
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      CallOnce(*reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel,
+               &Rpc::admin, &v1::AdminService::Stub::Fit, ToMessage(request), response));
+  std::vector<DeviceFit> fits;
+  for (const v1::DeviceFit& fit : response.devices()) fits.push_back(ToValue(fit));
+  return fits;
 }
 
 uint64_t Client::session_id() const { return reconnector_->last()->session().session_id(); }

@@ -4,6 +4,7 @@
 #include "tenure/load.h"
 #include "tenure/memory_kind.h"
 #include "tenure/model.h"
+#include "tenure/refusal.h"
 
 namespace tenure::client {
 
@@ -55,6 +56,24 @@ std::string_view MemoryKindName(MemoryKind kind) {
       return "cuda";
   }
   return "host";
+}
+
+std::string_view FitVerdictName(FitVerdict verdict) {
+  switch (verdict) {
+    case FitVerdict::kUnspecified:
+      return "unspecified";
+    case FitVerdict::kNow:
+      return "now";
+    case FitVerdict::kAfterReclaim:
+      return "after reclaim";
+    case FitVerdict::kWhenReleased:
+      return "when released";
+    case FitVerdict::kNever:
+      return "never";
+    case FitVerdict::kDeviceLost:
+      return "device lost";
+  }
+  return "unspecified";
 }
 
 std::string_view SessionStateName(SessionState state) {

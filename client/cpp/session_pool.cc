@@ -4,24 +4,13 @@
 
 #include "client/cpp/duration.h"
 #include "client/cpp/error.h"
+#include "client/cpp/translate.h"
 
 namespace tenure::client {
 namespace {
 
 // As the daemon says it.
 constexpr std::string_view kPoolExpired = "LEASE_EXPIRED";
-
-v1::BufferKind ToProto(BufferKind kind) {
-  switch (kind) {
-    case BufferKind::kActivation:
-      return v1::BUFFER_KIND_ACTIVATION;
-    case BufferKind::kWorkspace:
-      return v1::BUFFER_KIND_WORKSPACE;
-    case BufferKind::kIo:
-      return v1::BUFFER_KIND_IO;
-  }
-  return v1::BUFFER_KIND_UNSPECIFIED;
-}
 
 }  // namespace
 
@@ -66,7 +55,7 @@ absl::StatusOr<SegmentSource::Grown> SessionPool::Grow(BufferKind kind, uint64_t
                                                        const std::stop_token& cancel) {
   v1::GrowPoolRequest request;
   request.set_device(pool_.device.name);
-  request.set_kind(ToProto(kind));
+  request.set_kind(ToMessage(kind));
   request.set_bytes(bytes);
   request.set_priority(options_.priority);
   client::ToProto(options_.wait, request.mutable_wait());

@@ -240,6 +240,18 @@ absl::StatusOr<PoolSpec> ToValue(const v1::Pool& pool) {
   return value;
 }
 
+v1::BufferKind ToMessage(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::kActivation:
+      return v1::BUFFER_KIND_ACTIVATION;
+    case BufferKind::kWorkspace:
+      return v1::BUFFER_KIND_WORKSPACE;
+    case BufferKind::kIo:
+      return v1::BUFFER_KIND_IO;
+  }
+  return v1::BUFFER_KIND_UNSPECIFIED;
+}
+
 v1::LoadModelRequest ToMessage(const LoadRequest& request) {
   v1::LoadModelRequest message;
   message.set_name(request.name);

@@ -10,6 +10,7 @@
 
 #include "client/cpp/held_lease.h"
 #include "client/cpp/session_pools.h"
+#include "tenure/buffer_kind.h"
 #include "tenure/daemon_status.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
@@ -31,6 +32,7 @@ absl::StatusOr<LeasedDevice> ToDevice(const v1::WeightLease& granted);
 // Likewise; PROTOCOL if its sizes make no sense.
 absl::StatusOr<PoolSpec> ToValue(const v1::Pool& pool);
 
+v1::BufferKind ToMessage(BufferKind kind);
 // Without `request_id`.
 v1::LoadModelRequest ToMessage(const LoadRequest& request);
 

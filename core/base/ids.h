@@ -31,6 +31,7 @@ using RegionId = StrongId<struct RegionTag>;
 using ShareSerial = StrongId<struct ShareTag>;
 using PoolId = StrongId<struct PoolTag>;
 using BufferId = StrongId<struct BufferTag>;
+using RefusalId = StrongId<struct RefusalTag>;
 // Grows by one per name each time the name gets other content.
 using Revision = StrongId<struct RevisionTag>;
 // Grows by one each time a Region's content may change: the fencing number of a Region.

@@ -3,6 +3,7 @@
 #include <absl/strings/cord.h>
 #include <absl/strings/str_cat.h>
 #include <absl/strings/str_split.h>
+#include <algorithm>
 
 #include "core/base/check.h"
 
@@ -34,6 +35,7 @@ absl::StatusCode CodeOf(Reason reason) {
     case Reason::kModelNotFound:
     case Reason::kDeviceNotFound:
     case Reason::kLeaseNotFound:
+    case Reason::kRefusalNotFound:
       return absl::StatusCode::kNotFound;
     case Reason::kFileUnreadable:
       return absl::StatusCode::kDataLoss;
@@ -86,6 +88,8 @@ std::string_view ReasonName(Reason reason) {
       return "DEVICE_NOT_FOUND";
     case Reason::kLeaseNotFound:
       return "LEASE_NOT_FOUND";
+    case Reason::kRefusalNotFound:
+      return "REFUSAL_NOT_FOUND";
     case Reason::kRequestIdReused:
       return "REQUEST_ID_REUSED";
     case Reason::kFileUnreadable:
@@ -144,6 +148,17 @@ Status WithNote(const Status& error, std::string_view note, std::string_view val
   error.ForEachPayload(
       [&](absl::string_view url, const absl::Cord& payload) { noted.SetPayload(url, payload); });
   return noted;
+}
+
+Status WithValue(const Status& error, std::string_view name, std::string_view value) {
+  Status extended = error;
+  if (const absl::optional<absl::Cord> payload = error.GetPayload(kPayloadUrl)) {
+    std::string text(*payload);
+    text.insert(std::min(text.find('\n'), text.size()),
+                absl::StrCat("\n", std::string(name), "=", OneLine(value)));
+    extended.SetPayload(kPayloadUrl, absl::Cord(text));
+  }
+  return extended;
 }
 
 std::optional<ErrorDetail> DetailOf(const Status& status) {

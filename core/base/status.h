@@ -28,6 +28,7 @@ enum class Reason {
   kModelNotFound,
   kDeviceNotFound,
   kLeaseNotFound,
+  kRefusalNotFound,
   kRequestIdReused,
   // The file layer failed, or the file changed while it was read.
   kFileUnreadable,
@@ -57,19 +58,15 @@ enum class Reason {
 };
 
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint,
-    Reason::kUnsupportedDtype, Reason::kPathOutsideRoots,
-    Reason::kFileNotFound,     Reason::kModelNotFound,
-    Reason::kDeviceNotFound,   Reason::kLeaseNotFound,
-    Reason::kRequestIdReused,  Reason::kFileUnreadable,
-    Reason::kFileChanged,      Reason::kCapacity,
-    Reason::kHeldByLeases,     Reason::kFragmented,
-    Reason::kReclaimPending,   Reason::kBackend,
-    Reason::kDeviceLost,       Reason::kDriver,
-    Reason::kModelDraining,    Reason::kModelUnavailable,
-    Reason::kLeaseExpired,     Reason::kSessionUnknown,
-    Reason::kStaleIncarnation, Reason::kDeadline,
-    Reason::kCancelled,        Reason::kLimit,
+    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint, Reason::kUnsupportedDtype,
+    Reason::kPathOutsideRoots, Reason::kFileNotFound,      Reason::kModelNotFound,
+    Reason::kDeviceNotFound,   Reason::kLeaseNotFound,     Reason::kRefusalNotFound,
+    Reason::kRequestIdReused,  Reason::kFileUnreadable,    Reason::kFileChanged,
+    Reason::kCapacity,         Reason::kHeldByLeases,      Reason::kFragmented,
+    Reason::kReclaimPending,   Reason::kBackend,           Reason::kDeviceLost,
+    Reason::kDriver,           Reason::kModelDraining,     Reason::kModelUnavailable,
+    Reason::kLeaseExpired,     Reason::kSessionUnknown,    Reason::kStaleIncarnation,
+    Reason::kDeadline,         Reason::kCancelled,         Reason::kLimit,
     Reason::kShuttingDown,
 };
 
@@ -84,6 +81,10 @@ Status Error(Reason reason, std::string_view message, const ErrorValues& values 
 
 // `error` with "; note: value" at the end of its message, and everything else as it is.
 Status WithNote(const Status& error, std::string_view note, std::string_view value);
+
+// `error` with one more named value, before the others, and everything else as it is. An error that
+// `Error` did not make is left alone.
+Status WithValue(const Status& error, std::string_view name, std::string_view value);
 
 struct ErrorDetail {
   std::string reason;

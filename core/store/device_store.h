@@ -22,6 +22,7 @@
 #include "core/region/region_table.h"
 #include "core/region/victims.h"
 #include "core/store/counters.h"
+#include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
@@ -84,7 +85,7 @@ class DeviceStore {
   StatusOr<std::optional<LoadResult>> TryWithoutCopy(const LoadRequest& request,
                                                      const ContentId& content, Instant started);
   // Loads, or joins a load of the same name and content. Waits for its end within `limits`; a load
-  // that nobody waits for any more is abandoned.
+  // that nobody waits for any more is abandoned. RECLAIM_PENDING if it still lacked room by then.
   StatusOr<LoadResult> Load(const LoadRequest& request, PreparedModel model,
                             const CallLimits& limits);
 
@@ -139,6 +140,11 @@ class DeviceStore {
   StatusOr<ModelView> GetModel(const std::string& name, Revision revision) const;
   // nullopt unless a load of the name is running or waiting.
   std::optional<LoadProgress> ProgressOf(const std::string& name) const;
+  // Whether a load of such a model under a new name would find room, in place of what may be
+  // adopted or beside what is there; one of `size` bytes, beside what is there. As Load decides it
+  // now, unless the backend has less than it promised. Takes nothing.
+  DeviceFit Fit(const Layout& layout) const;
+  DeviceFit Fit(Bytes size) const;
   // OK while the Device serves, else DEVICE_LOST.
   Status Lost() const;
   // Grows with every change that a watcher may want to see.
@@ -245,7 +251,29 @@ class DeviceStore {
   // Bytes that become available without anybody's doing: on their way back to the backend, or with
   // a load that was abandoned.
   Bytes BytesToCome() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whom to reclaim so that, once what is on its way has come too, `need` bytes are there; nobody
+  // if those suffice. nullopt if all together do not.
+  std::optional<std::vector<VictimCandidate>> VictimsFor(Bytes need) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True while nothing but want of room keeps the job from being placed.
+  bool AwaitsRoom(const LoadJob& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // device_store_refusal.cc: what is said of room.
+  std::vector<std::string> HoldersByModel() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What all Candidates have.
+  Bytes Reclaimable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The largest model that TakeRoom would find room for, sooner or later.
+  Bytes LargestLoadable() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why `need` bytes are not there.
+  Reason ReasonFor(Bytes need) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What would help, as this store is configured.
+  std::string HintFor(Reason reason, Bytes need) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A refusal of `need` bytes with all that there is to know. `cause`: what the backend said, or
+  // OK.
+  Status Explain(Reason reason, Bytes need, const Status& cause) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Status RefuseRoom(Bytes need) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  DeviceFit FitBytes(Bytes size) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_lease.cc
   StatusOr<GrantedLease> Grant(SessionId session, const Model& model, std::optional<Duration> ttl)

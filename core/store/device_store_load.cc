@@ -134,12 +134,15 @@ StatusOr<LoadResult> DeviceStore::Await(const std::shared_ptr<LoadJob>& job, Loa
   while (true) {
     job->done.WaitFor(mutex_, kLookAround);
     if (waiter.result.has_value()) return *std::move(waiter.result);
-    const Status alive = limits.Check(clock_.Now());
-    if (alive.ok()) continue;
+    Status over = limits.Check(clock_.Now());
+    if (over.ok()) continue;
+    if (HasReason(over, Reason::kDeadline) && AwaitsRoom(*job)) {
+      over = RefuseRoom(arena_.RegionBytes(job->model.layout->total()));
+    }
     std::erase(job->waiters, &waiter);
-    if (job->waiters.empty()) job->Abandon(alive);
+    if (job->waiters.empty()) job->Abandon(over);
     changed_.NotifyAll();
-    return alive;
+    return over;
   }
 }
 

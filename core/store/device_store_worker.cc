@@ -177,8 +177,12 @@ Status DeviceStore::Create(Placement& placement, LoadResult& result) {
   const MutexLock lock(mutex_);
   if (created.ok()) arena_.Created(std::accumulate(missing.begin(), missing.end(), Bytes(0)));
   regions_.Update(placement.region, [&](Region& region) { region.segments = std::move(segments); });
-  if (created.ok() || device_.foreign().zero()) return created.status();
-  return WithNote(created.status(), "used by others", FormatBytes(device_.foreign()));
+  if (created.ok()) return absl::OkStatus();
+  Status cause = created.status();
+  if (!device_.foreign().zero()) {
+    cause = WithNote(cause, "used by others", FormatBytes(device_.foreign()));
+  }
+  return HasReason(cause, Reason::kBackend) ? Explain(Reason::kBackend, claim.bytes, cause) : cause;
 }
 
 void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& result) {

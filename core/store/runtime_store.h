@@ -20,6 +20,7 @@
 #include "core/base/status.h"
 #include "core/device/device.h"
 #include "core/runtime/pool_table.h"
+#include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/load.h"
 #include "core/store/outbox.h"
@@ -54,9 +55,9 @@ struct RuntimeCounters {
 
 // The runtime memory of one Device: its arena, the Pools, and who waits for room. Requests are
 // served in the order of their priority and, within one, in which they came: one that lacks bytes
-// holds up those behind it that would take bytes too, and those of its own Session. Bytes are
-// claimed before memory is made. Like the DeviceStore it holds one mutex, and never while it
-// creates, destroys, exports or talks. Thread-safe.
+// holds up those behind it that would take bytes too, but not those for which their Session's Pool
+// has a place. Bytes are claimed before memory is made. Like the DeviceStore it holds one mutex,
+// and never while it creates, destroys, exports or talks. Thread-safe.
 class RuntimeStore {
  public:
   // All references outlive the store.
@@ -110,6 +111,9 @@ class RuntimeStore {
   PoolTable::Use UseBy(SessionId session) const;
   // Bytes that Pools could grow by at once.
   Bytes Available() const;
+  // Whether the request would be granted, as Acquire decides it now, unless the backend has less
+  // than it promised. Leaves everything as it is. REQUIRES: as Acquire, and more than zero bytes.
+  DeviceFit Fit(const PoolRequest& request);
 
   // CHECKs every invariant, and that the ledger balances.
   void Validate() const;
@@ -159,6 +163,13 @@ class RuntimeStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Serves whom it can.
   void Serve() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if its Pool must grow, and does not yet.
+  static bool Lacks(const Waiter& waiter) {
+    return waiter.growth == nullptr && !waiter.need.zero();
+  }
+  // Finds a place for what is wanted; the blocks are taken, and nobody's yet.
+  static Pool::Placement Place(const PoolRequest& request, Pool& pool);
+  static void GiveBack(const PoolRequest& request, Pool& pool, const Pool::Placement& placement);
   // Places what the waiter wants, if it is there.
   Pool::Placement TryPlace(Waiter& waiter, Pool& pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Grow(Waiter& waiter, Pool& pool, const std::vector<Bytes>& missing)
@@ -169,9 +180,28 @@ class RuntimeStore {
   // Bytes that are there, and that come without anybody's doing.
   Bytes BytesToCome() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Promised(const Waiter& waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Status Refuse(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunGrowths();
   void EndGrowth(Growth& growth, StatusOr<std::vector<Segment>> created)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // runtime_store_refusal.cc: what is said of room.
+  // What the request takes of an arena where nothing else is.
+  Bytes LeastBytes(const PoolRequest& request) const;
+  // As granted.
+  Bytes Rounded(const PoolRequest& request) const;
+  // The live one; null if there is none.
+  Pool* FindPool(SessionId session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why it cannot be served out of this Pool now.
+  Reason ReasonFor(const PoolRequest& request, const Pool& pool, bool promised) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What would help.
+  std::string HintFor(Reason reason, const PoolRequest& request, const Pool& pool) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A refusal with all that there is to know. `cause`: what the backend said, or OK.
+  Status Explain(Reason reason, const PoolRequest& request, const Pool& pool,
+                 const Status& cause) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status Refuse(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Status RefuseGrowth(const Waiter& waiter, const Status& cause)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // runtime_store_export.cc

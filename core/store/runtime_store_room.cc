@@ -1,5 +1,3 @@
-#include <absl/strings/str_cat.h>
-#include <absl/strings/str_join.h>
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -11,23 +9,6 @@ namespace {
 
 // Bounds how late a caller sees that it has left, or that nothing is to be waited for any more.
 constexpr Duration kLookAround = std::chrono::milliseconds(20);
-
-Bytes Requested(const PoolRequest& request) {
-  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
-  Bytes sum;
-  for (const BufferSpec& spec : std::get<std::vector<BufferSpec>>(request.wanted)) {
-    sum += spec.size;
-  }
-  return sum;
-}
-
-BufferKind KindOf(const PoolRequest& request) {
-  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->kind;
-  const auto& specs = std::get<std::vector<BufferSpec>>(request.wanted);
-  return std::max_element(specs.begin(), specs.end(),
-                          [](const auto& a, const auto& b) { return a.size < b.size; })
-      ->kind;
-}
 
 }  // namespace
 
@@ -99,13 +80,13 @@ void RuntimeStore::Leave(Waiter& waiter) {
 
 void RuntimeStore::Serve() {
   bool room_is_kept = false;                 // for one that lacks bytes and came before
-  std::map<SessionId, Waiter*> first_calls;  // of Sessions that wait
+  std::map<SessionId, Waiter*> first_calls;  // of Sessions that wait; the others grow after it
   for (auto next = waiters_.begin(); next != waiters_.end();) {
     const auto each = next++;
     Waiter& waiter = **each;
-    const auto [first, is_first] = first_calls.try_emplace(waiter.request.session, &waiter);
-    waiter.behind = is_first ? nullptr : first->second;
-    if (!is_first || waiter.growth != nullptr) continue;
+    const auto first = first_calls.try_emplace(waiter.request.session, &waiter).first;
+    waiter.behind = first->second == &waiter ? nullptr : first->second;
+    if (waiter.growth != nullptr) continue;
     const StatusOr<Pool*> pool = pools_.FindLive(waiter.request.session, waiter.pool);
     if (!pool.ok()) {
       waiter.result = pool.status();
@@ -114,7 +95,7 @@ void RuntimeStore::Serve() {
       waiter.need = shape_.segment_size * missing.size();
       if (!waiter.result.has_value()) {
         const bool fits = !missing.empty() && waiter.need <= arena_.available();
-        if (fits && !room_is_kept) {
+        if (fits && !room_is_kept && waiter.behind == nullptr) {
           Grow(waiter, **pool, missing);
         } else {
           room_is_kept = room_is_kept || !missing.empty();
@@ -122,9 +103,26 @@ void RuntimeStore::Serve() {
         continue;
       }
     }
-    first_calls.erase(first);
+    if (waiter.behind == nullptr) first_calls.erase(first);
     waiters_.erase(each);
     waiter.done.NotifyAll();
+  }
+}
+
+Pool::Placement RuntimeStore::Place(const PoolRequest& request, Pool& pool) {
+  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) {
+    return pool.PlaceSegments(whole->kind, whole->bytes);
+  }
+  return pool.Place(std::get<std::vector<BufferSpec>>(request.wanted));
+}
+
+void RuntimeStore::GiveBack(const PoolRequest& request, Pool& pool,
+                            const Pool::Placement& placement) {
+  const auto* whole = std::get_if<SegmentsSpec>(&request.wanted);
+  for (size_t i = 0; i < placement.blocks.size(); ++i) {
+    const BufferKind kind =
+        whole != nullptr ? whole->kind : std::get<std::vector<BufferSpec>>(request.wanted)[i].kind;
+    pool.GiveBack(kind, placement.blocks[i]);
   }
 }
 
@@ -136,13 +134,13 @@ Pool::Placement RuntimeStore::TryPlace(Waiter& waiter, Pool& pool) {
       waiter.result = std::move(grant);
       return placement;
     }
-    placement = pool.PlaceSegments(whole->kind, whole->bytes);
+    placement = Place(waiter.request, pool);
     if (!placement.placed()) return placement;
     grant.segments = pool.Grant(whole->kind, placement.blocks.front());
     counters_.segments_granted += grant.segments.size();
   } else {
     const auto& specs = std::get<std::vector<BufferSpec>>(waiter.request.wanted);
-    placement = pool.Place(specs);
+    placement = Place(waiter.request, pool);
     if (!placement.placed()) return placement;
     StatusOr<std::vector<Buffer>> buffers = pools_.AddBuffers(pool, specs, placement.blocks);
     if (!buffers.ok()) {
@@ -220,7 +218,7 @@ void RuntimeStore::EndGrowth(Growth& growth, StatusOr<std::vector<Segment>> crea
   if (Waiter* const waiter = growth.waiter) {
     waiter->growth = nullptr;
     if (!created.ok()) {
-      waiter->result = WithNote(created.status(), "used by others", FormatBytes(device_.foreign()));
+      waiter->result = RefuseGrowth(*waiter, created.status());
       waiters_.remove(waiter);
       waiter->done.NotifyAll();
     }
@@ -240,9 +238,8 @@ bool RuntimeStore::Promised(const Waiter& waiter) const {
 
 // Only the first that lacks bytes asks: the others would ask for the same ones.
 void RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
-  const auto first = std::find_if(waiters_.begin(), waiters_.end(), [](const Waiter* other) {
-    return other->growth == nullptr && !other->need.zero();
-  });
+  const auto first = std::find_if(waiters_.begin(), waiters_.end(),
+                                  [](const Waiter* other) { return Lacks(*other); });
   if (first == waiters_.end() || *first != &waiter || waiter.need <= BytesToCome()) return;
   const Bytes lacking = waiter.need - BytesToCome();
   std::vector<PoolSegmentId> unused = pools_.Unused();
@@ -260,72 +257,6 @@ void RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
                            lacking - shape_.segment_size * unused.size());
   }
   waiter.asked_until = outbox.empty() ? Instant() : After(clock_.Now(), options_.recall_wait);
-}
-
-Status RuntimeStore::Refuse(const Waiter& waiter) {
-  const Bytes needed = Requested(waiter.request);
-  const Ledger ledger = LedgerNow();
-  const StatusOr<Pool*> pool = pools_.FindLive(waiter.request.session, waiter.pool);
-  TENURE_RETURN_IF_ERROR(pool.status());
-  const Bytes own = (*pool)->bytes().free();
-  const Bytes largest = (*pool)->LargestFree(arena_.available() / shape_.segment_size);
-
-  Reason reason = Reason::kHeldByLeases;
-  std::string hint = "it fits once others have released or given back as much";
-  if (needed > ledger.capacity) {
-    reason = Reason::kCapacity;
-    hint = absl::StrCat("it can only fit if runtime gets more of ", device_.info().name);
-  } else if (Promised(waiter)) {
-    reason = Reason::kReclaimPending;
-    hint = "the bytes are on their way back: wait for longer";
-  } else if (needed <= own + arena_.available()) {
-    reason = Reason::kFragmented;
-    hint = "it fits once the buffers beside the largest hole are released";
-  } else if (ledger.allocated().zero()) {
-    reason = Reason::kCapacity;
-    hint = "stranded bytes are free once whoever has maps or file descriptors of them lets go";
-  }
-
-  std::vector<std::string> holders;
-  for (const PoolTable::Holding& holding : pools_.Holdings()) {
-    const auto identity = identities_.find(holding.session);
-    if (holding.bytes.segments.zero() || identity == identities_.end()) continue;
-    holders.push_back(
-        absl::StrCat(identity->second.program, "/", identity->second.instance,
-                     holding.live ? "" : " (quarantined)", " ",
-                     FormatBytes(holding.live ? holding.bytes.blocks : holding.bytes.segments)));
-  }
-  std::vector<std::string> neighbours;
-  if (reason == Reason::kFragmented) {
-    for (const Buffer& buffer : (*pool)->AroundLargestHole(KindOf(waiter.request))) {
-      neighbours.push_back(
-          absl::StrCat("buffer ", buffer.id.value(), " (", FormatBytes(buffer.requested), ")"));
-    }
-  }
-  std::string message = absl::StrCat(
-      "no runtime memory on ", device_.info().name, " for ", FormatBytes(needed), ": capacity ",
-      FormatBytes(ledger.capacity), ", free ", FormatBytes(ledger.free()), " (", FormatBytes(own),
-      " of it in the own pool), leased ", FormatBytes(ledger.leased), ", quarantined ",
-      FormatBytes(ledger.quarantined), ", stranded ", FormatBytes(ledger.stranded),
-      "; the largest buffer that would fit now has ", FormatBytes(largest));
-  if (!holders.empty()) absl::StrAppend(&message, "; held by ", absl::StrJoin(holders, ", "));
-  if (!neighbours.empty()) {
-    absl::StrAppend(&message, "; beside the largest hole lie ", absl::StrJoin(neighbours, ", "));
-  }
-  absl::StrAppend(&message, "; ", hint);
-  ErrorValues values = {{"device", device_.info().name},
-                        {"needed_bytes", absl::StrCat(needed.count())},
-                        {"capacity_bytes", absl::StrCat(ledger.capacity.count())},
-                        {"free_bytes", absl::StrCat(ledger.free().count())},
-                        {"largest_free_bytes", absl::StrCat(ledger.largest_free.count())},
-                        {"leased_bytes", absl::StrCat(ledger.leased.count())},
-                        {"quarantined_bytes", absl::StrCat(ledger.quarantined.count())},
-                        {"stranded_bytes", absl::StrCat(ledger.stranded.count())},
-                        {"largest_buffer_bytes", absl::StrCat(largest.count())},
-                        {"hint", hint}};
-  if (!holders.empty()) values.emplace_back("holders", absl::StrJoin(holders, ", "));
-  if (!neighbours.empty()) values.emplace_back("neighbours", absl::StrJoin(neighbours, ", "));
-  return Error(reason, message, values);
 }
 
 }  // namespace tenure

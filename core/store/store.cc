@@ -143,14 +143,16 @@ std::map<std::string, uint64_t> Store::RefusedLoads() const {
   return refused_loads_;
 }
 
+StatusOr<PreparedModel> Store::Prepare(const std::string& path) {
+  const Instant started = clock_.Now();
+  TENURE_ASSIGN_OR_RETURN(OpenCheckpoint checkpoint, OpenModel(files_, options_.model_roots, path));
+  return PrepareModel(std::move(checkpoint), parsed_models_, clock_, started);
+}
+
 StatusOr<ModelView> Store::Inspect(const LoadRequest& request) {
   TENURE_RETURN_IF_ERROR(CheckModelName(request.name));
   TENURE_ASSIGN_OR_RETURN(const std::vector<DeviceStore*> candidates, Named(request.device));
-  TENURE_ASSIGN_OR_RETURN(OpenCheckpoint checkpoint,
-                          OpenModel(files_, options_.model_roots, request.path));
-  TENURE_ASSIGN_OR_RETURN(
-      const PreparedModel model,
-      PrepareModel(std::move(checkpoint), parsed_models_, clock_, clock_.Now()));
+  TENURE_ASSIGN_OR_RETURN(const PreparedModel model, Prepare(request.path));
   ModelView view;
   view.name = request.name;
   view.device = request.device;

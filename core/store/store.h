@@ -13,6 +13,7 @@
 #include "core/checkpoint/checkpoint.h"
 #include "core/lease/request_log.h"
 #include "core/store/device_store.h"
+#include "core/store/fit.h"
 #include "core/store/load.h"
 #include "core/store/parsed_model.h"
 #include "core/store/pool_grant.h"
@@ -65,6 +66,11 @@ class Store {
   StatusOr<LoadResult> Load(const LoadRequest& request, const CallLimits& limits);
   // Checks the files of a LoadRequest and tells what they hold; takes no memory.
   StatusOr<ModelView> Inspect(const LoadRequest& request);
+  // Whether the model at `path`, as in a LoadRequest, would find room: what each Device says, or
+  // the one named. DEVICE_NOT_FOUND, and as Inspect. Takes nothing.
+  StatusOr<std::vector<DeviceFit>> FitModel(const std::string& path, const std::string& device);
+  // The same for any model of `size` bytes.
+  StatusOr<std::vector<DeviceFit>> FitWeights(Bytes size, const std::string& device) const;
   // As DeviceStore::Unload; INVALID_REQUEST if `device` is empty and several have the model.
   StatusOr<UnloadResult> Unload(const std::string& name, Revision revision,
                                 const std::string& device);
@@ -92,6 +98,9 @@ class Store {
   // too many of them.
   StatusOr<PoolGrant> AcquirePool(const PoolRequest& request, const std::string& device,
                                   const std::string& request_id, const CallLimits& limits);
+  // Whether it would be granted: what each Device says, or the one named. Errors as in AcquirePool.
+  // Takes nothing.
+  StatusOr<std::vector<DeviceFit>> FitPool(const PoolRequest& request, const std::string& device);
   // Releases whatever the request was granted or will still be granted.
   Status ReleasePoolRequest(SessionId session, const std::string& request_id);
   // LEASE_NOT_FOUND, LEASE_EXPIRED.
@@ -130,6 +139,10 @@ class Store {
   void TakeBack(SessionId session, const PoolGrant& grant);
   // Counts a load that no Device was asked for, and returns `error`.
   Status Refused(const Status& error);
+  // Finds, opens and checks the files of a model.
+  StatusOr<PreparedModel> Prepare(const std::string& path);
+  // INVALID_REQUEST.
+  static Status CheckWanted(const PoolRequest& request);
   StatusOr<LoadResult> LoadOnce(const LoadRequest& request, const CallLimits& limits);
   // The stores a call may mean: the one named, or all. DEVICE_NOT_FOUND.
   StatusOr<std::vector<DeviceStore*>> Named(const std::string& name) const;

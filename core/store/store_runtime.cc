@@ -37,7 +37,9 @@ Status CheckSpecs(const std::vector<BufferSpec>& specs) {
   return absl::OkStatus();
 }
 
-Status CheckWanted(const PoolRequest& request) {
+}  // namespace
+
+Status Store::CheckWanted(const PoolRequest& request) {
   if (const auto* specs = std::get_if<std::vector<BufferSpec>>(&request.wanted)) {
     return CheckSpecs(*specs);
   }
@@ -47,6 +49,8 @@ Status CheckWanted(const PoolRequest& request) {
                absl::StrCat("a pool grows by at most ", FormatBytes(kMostBytes), ", not by ",
                             bytes.count()));
 }
+
+namespace {
 
 Digest128 ParametersOf(const PoolRequest& request, const std::string& device) {
   Digester digester;

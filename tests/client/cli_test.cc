@@ -114,6 +114,87 @@ TEST_F(CliTest, AFailureTellsItsReasonAndWhatHelps) {
   EXPECT_EQ(error["reason"], "PATH_OUTSIDE_ROOTS");
 }
 
+TEST_F(CliTest, ARefusalNamesTheCommandThatExplainsIt) {
+  WriteModel(daemon_, "big", 300);
+  const Outcome refused = Run({"load", "big", "models/big.safetensors"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("; refusal 1\n"));
+  EXPECT_THAT(refused.err, HasSubstr("hint: it can only fit if weights get more of"));
+  EXPECT_THAT(refused.err, HasSubstr("tenurectl explain 1\n"));
+
+  const Outcome explained = Run({"explain", "1"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  for (const char* part :
+       {"LoadModel", "tenurectl/", "CAPACITY", "needed_bytes", " ago", "the same now:", "never"}) {
+    EXPECT_THAT(explained.out, HasSubstr(part));
+  }
+  const json told = json::parse(Run({"--json", "explain", "1"}).out);
+  EXPECT_EQ(told["refusal_id"], 1);
+  EXPECT_EQ(told["reason"], "CAPACITY");
+  EXPECT_EQ(told["program"], "tenurectl");
+  EXPECT_EQ(told["now"]["verdict"], "never");
+  EXPECT_GT(told["age_ns"].get<int64_t>(), 0);
+
+  const json error = json::parse(Run({"--json", "load", "big", "models/big.safetensors"}).err);
+  EXPECT_EQ(error["error"]["explain"], "tenurectl explain 2");
+
+  const Outcome unknown = Run({"explain", "999"});
+  EXPECT_EQ(unknown.code, 4);
+  EXPECT_THAT(unknown.err, HasSubstr("REFUSAL_NOT_FOUND"));
+  EXPECT_THAT(unknown.err, HasSubstr("the last 1000"));
+}
+
+TEST_F(CliTest, FitTellsWhetherThereIsRoomAndScriptsByItsExitCode) {
+  WriteModel(daemon_, "small", 8);
+  WriteModel(daemon_, "big", 300);
+  const Outcome small = Run({"fit", "models/small.safetensors"});
+  EXPECT_EQ(small.code, 0) << small.err;
+  EXPECT_THAT(small.out, HasSubstr("LARGEST NOW"));
+  EXPECT_THAT(small.out, HasSubstr(TestDeviceName() + ": "));
+  EXPECT_THAT(Run({"models"}).out, HasSubstr("no models"));
+
+  const Outcome big = Run({"fit", "models/big.safetensors", "--device", TestDeviceName()});
+  EXPECT_EQ(big.code, 1);
+  EXPECT_THAT(big.out, HasSubstr("never"));
+  EXPECT_THAT(big.out, HasSubstr("it can only fit if weights get more of"));
+
+  const json fit = json::parse(Run({"--json", "fit", "models/small.safetensors"}).out)["devices"];
+  ASSERT_EQ(fit.size(), 1u);
+  EXPECT_EQ(fit[0]["verdict"], "now");
+  EXPECT_EQ(fit[0]["capacity_bytes"], uint64_t{256} << 20);
+  EXPECT_EQ(fit[0]["largest_now_bytes"], uint64_t{256} << 20);
+
+  EXPECT_EQ(Run({"fit", "models/none.safetensors"}).code, 4);
+  EXPECT_EQ(Run({"fit", "models/small.safetensors", "--device", "gpu:7"}).code, 4);
+  EXPECT_EQ(Run({"fit", "models/small.safetensors", "--kind", "io"}).code, 2);
+  for (const char* nonsense : {"64MB", "-1", "small", "64 MiB", "99999999999999TiB"}) {
+    EXPECT_EQ(Run({"fit", nonsense}).code, 2) << nonsense;
+  }
+}
+
+TEST(CliFitTest, ASizeIsThatOfABuffer) {
+  const DaemonProcess daemon(DaemonSettings{
+      .device = "{name: \"host:0\", backend: host, total: 128MiB, weights: 50%, runtime: 50%}"});
+  const auto client = Client::Connect({.directory = daemon.directory()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const TempDir temp;
+  const auto code = [&](const std::string& size, const std::string& kind) {
+    return Program({TENURECTL_PATH, "--directory", daemon.directory(), "fit", size, "--kind", kind},
+                   temp / "ctl")
+        .Wait();
+  };
+  EXPECT_EQ(code("64MiB", "io"), 0);
+  EXPECT_EQ(code("67108865", "activation"), 1);
+  EXPECT_EQ(code("0", "activation"), 1);
+  EXPECT_EQ(code("1MiB", "nonsense"), 2);
+
+  // And to a program of one's own.
+  const auto fits = client->Fit({.bytes = uint64_t{65} << 20, .kind = client::BufferKind::kIo});
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ(fits->at(0).verdict, client::FitVerdict::kNever);
+  EXPECT_EQ(fits->at(0).capacity_bytes, uint64_t{64} << 20);
+}
+
 TEST_F(CliTest, ExitCodesTellTheKindsOfFailureApart) {
   EXPECT_EQ(Run({"nonsense"}).code, 2);
   EXPECT_EQ(Run({"load", "a"}).code, 2);

@@ -19,6 +19,20 @@ google::rpc::ErrorInfo DetailsOf(const grpc::Status& status) {
   return info;
 }
 
+TEST(ErrorsTest, ARefusalNamesItselfAtItsEndHoweverLongItIs) {
+  for (const size_t length : {2U, 100'000U}) {
+    const Status refused =
+        WithValue(Error(Reason::kCapacity, std::string(length, 'x'),
+                        {{"a", std::string(3000, 'y')}, {"b", std::string(3000, 'y')}}),
+                  kRefusalIdValue, "17");
+    const grpc::Status out = ToGrpcStatus(refused);
+    EXPECT_TRUE(out.error_message().starts_with("xx"));
+    EXPECT_TRUE(out.error_message().ends_with("; refusal 17")) << out.error_message();
+    EXPECT_LE(out.error_message().size(), 1536U);
+    EXPECT_EQ(DetailsOf(out).metadata().at("refusal_id"), "17");
+  }
+}
+
 TEST(ErrorsTest, OkIsOk) { EXPECT_TRUE(ToGrpcStatus(absl::OkStatus()).ok()); }
 
 TEST(ErrorsTest, EveryReasonTravelsWithItsCode) {

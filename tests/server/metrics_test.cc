@@ -1,6 +1,7 @@
 #include "server/metrics.h"
 
 #include <chrono>
+#include <future>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "server/metrics_server.h"
+#include "server/translate.h"
 #include "tests/server/service_fixture.h"
 
 namespace tenure {
@@ -126,6 +128,58 @@ TEST_F(MetricsTest, TellsWhatHappenedAndBalances) {
   EXPECT_EQ(series.at("tenure_leases_granted_total{device=host:0}"), 1);
   EXPECT_EQ(series.at("tenure_sessions{state=LIVE}"), 1);
   EXPECT_EQ(series.at("tenure_backend_segments_created_total{device=host:0}"), 2);
+}
+
+// field case 2
+TEST_F(MetricsTest, ARefusalIsCountedUnderTheReasonThatWasAnswered) {
+  // The reason, and the buffer if it was granted.
+  const auto acquire = [this](const std::string& token, Bytes size, Duration wait = {}) {
+    v1::AcquireBuffersRequest request;
+    request.add_buffers()->set_size(size.count());
+    *request.mutable_wait() = ToProto(wait);
+    v1::AcquireBuffersResponse response;
+    const grpc::Status status = leases_->AcquireBuffers(Call(token).get(), request, &response);
+    const bool granted = response.buffers_size() == 1;
+    return std::pair(ReasonOf(status), granted ? response.buffers(0).buffer_id() : 0);
+  };
+  const auto release = [this](uint64_t buffer) {
+    v1::ReleaseBuffersRequest request;
+    request.mutable_buffers()->add_buffer_ids(buffer);
+    v1::ReleaseBuffersResponse response;
+    EXPECT_TRUE(leases_->ReleaseBuffers(Call().get(), request, &response).ok());
+  };
+  const std::string other = OpenSession();
+  EXPECT_EQ(acquire(token_, KiB(257)).first, "CAPACITY");
+  device_->FailCreation(1);
+  EXPECT_EQ(acquire(token_, KiB(16)).first, "BACKEND");
+  std::vector<uint64_t> pieces;
+  for (int i = 0; i < 16; ++i) pieces.push_back(acquire(token_, KiB(16)).second);
+  EXPECT_EQ(acquire(other, KiB(16)).first, "HELD_BY_LEASES");
+  for (size_t i = 0; i < pieces.size(); i += 2) release(pieces[i]);
+  EXPECT_EQ(acquire(token_, KiB(32)).first, "FRAGMENTED");
+  for (size_t i = 1; i < pieces.size(); i += 2) release(pieces[i]);
+
+  // Somebody waits for all of it, so that whoever comes later gets nothing before.
+  const uint64_t most = acquire(token_, KiB(160)).second;
+  auto patient = std::async(std::launch::async,
+                            [&] { return acquire(other, KiB(256), std::chrono::hours(1)).first; });
+  ASSERT_TRUE(Comes([this] { return store_->runtimes()[0]->TakeSnapshot().waiting == 1; }));
+  const SessionIdentity identity{.program = "hasty", .instance = "0", .uid = 0, .gid = 0, .pid = 0};
+  const PoolRequest hasty{.session = store_->OpenSession(identity),
+                          .wanted = std::vector<BufferSpec>{{.size = KiB(16)}}};
+  CallLimits over;
+  over.deadline = clock_.Now();
+  const Status late = store_->runtimes()[0]->Acquire(hasty, over).status();
+  EXPECT_TRUE(HasReason(late, Reason::kReclaimPending)) << late;
+  release(most);
+  EXPECT_EQ(patient.get(), "OK");
+
+  const auto series = Scrape(metrics_);
+  for (const std::string reason :
+       {"CAPACITY", "BACKEND", "HELD_BY_LEASES", "FRAGMENTED", "RECLAIM_PENDING"}) {
+    EXPECT_EQ(series.at("tenure_buffer_refusals_total{device=host:0,reason=" + reason + "}"), 1)
+        << reason;
+  }
 }
 
 TEST_F(MetricsTest, BucketsOfAHistogramAreCumulative) {

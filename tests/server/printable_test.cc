@@ -38,5 +38,12 @@ TEST(PrintableTest, ReplacesEachByteThatIsNoUtf8) {
   for (const Case& each : kCases) EXPECT_EQ(Printable(each.text), each.printable);
 }
 
+TEST(PrintableTest, ShortensBetweenTwoCharacters) {
+  EXPECT_EQ(Shorten("größe", 20), "größe");
+  EXPECT_EQ(Shorten("größe", 7), "größe");
+  EXPECT_EQ(Shorten("größe", 6), "gr...");
+  EXPECT_EQ(Shorten("abcdef", 5), "ab...");
+}
+
 }  // namespace
 }  // namespace tenure

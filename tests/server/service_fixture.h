@@ -23,6 +23,7 @@
 #include "server/gate.h"
 #include "server/lease_service.h"
 #include "server/model_service.h"
+#include "server/refusal_log.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
 #include "tests/support/gated_files.h"
@@ -59,8 +60,9 @@ class ServiceTest : public ::testing::Test {
     RuntimeStoreOptions runtime;
     runtime.capacity = KiB(256);
     runtime.segment_size = KiB(32);
-    devices.push_back(
-        {.device = std::make_unique<SmallDevice>("host:0"), .store = options, .runtime = runtime});
+    auto device = std::make_unique<SmallDevice>("host:0");
+    device_ = device.get();
+    devices.push_back({.device = std::move(device), .store = options, .runtime = runtime});
     store_ = std::make_unique<Store>(
         StoreOptions{.model_roots = {ModelRoot{.name = "models", .path = directory_.path()}}},
         std::move(devices), clock_, files_, events_);
@@ -68,10 +70,10 @@ class ServiceTest : public ::testing::Test {
     wanted_ = std::make_unique<WantedModels>(*store_, directory_ / "pinned.yaml",
                                              std::vector<WantedModel>());
     model_service_ =
-        std::make_unique<ModelService>(*store_, *wanted_, *gate_, clock_, kMaxWatchers);
-    lease_service_ = std::make_unique<LeaseService>(*store_, *gate_, clock_);
-    admin_service_ =
-        std::make_unique<AdminService>(*store_, *wanted_, sessions_, *gate_, clock_, "127.0.0.1:1");
+        std::make_unique<ModelService>(*store_, *wanted_, refusals_, *gate_, clock_, kMaxWatchers);
+    lease_service_ = std::make_unique<LeaseService>(*store_, refusals_, *gate_, clock_);
+    admin_service_ = std::make_unique<AdminService>(*store_, *wanted_, sessions_, refusals_, *gate_,
+                                                    clock_, "127.0.0.1:1");
 
     const std::string target = "unix:" + (directory_ / "grpc.sock");
     grpc::ServerBuilder builder;
@@ -145,6 +147,8 @@ class ServiceTest : public ::testing::Test {
   GatedFiles files_;
   NoEvents events_;
   SessionRegistry sessions_{clock_, 10};
+  RefusalLog refusals_{sessions_, clock_};
+  SmallDevice* device_ = nullptr;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<WantedModels> wanted_;

@@ -62,6 +62,16 @@ TEST(StatusTest, HasReasonTellsReasonsOfOneCodeApart) {
   EXPECT_FALSE(HasReason(status, Reason::kCapacity));
 }
 
+TEST(StatusTest, AValueThatIsAddedComesFirstAndChangesNothingElse) {
+  const Status plain = WithValue(Error(Reason::kLimit, "no"), "id", "7");
+  EXPECT_EQ(DetailOf(plain)->reason, "LIMIT");
+  EXPECT_EQ(DetailOf(plain)->values, (ErrorValues{{"id", "7"}}));
+  const Status status = WithValue(Error(Reason::kLimit, "no", {{"a", "b"}}), "id", "7\n8");
+  EXPECT_EQ(status.message(), "no");
+  EXPECT_EQ(DetailOf(status)->values, (ErrorValues{{"id", "7 8"}, {"a", "b"}}));
+  EXPECT_FALSE(DetailOf(WithValue(absl::InternalError("x"), "id", "7")).has_value());
+}
+
 StatusOr<std::unique_ptr<int>> Make(bool works) {
   if (!works) return Error(Reason::kLimit, "no more");
   return std::make_unique<int>(7);

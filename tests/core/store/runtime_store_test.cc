@@ -222,6 +222,21 @@ TEST_F(RuntimeStoreTest, ACallThatComesWhileTheSessionsPoolGrowsWaitsForThat) {
   EXPECT_EQ(device_.counters().segments_created, 1U);
 }
 
+TEST_F(RuntimeStoreTest, ACallThatThePoolHasAPlaceForIsNotHeldUpByOneThatWaits) {
+  Start();
+  ASSERT_TRUE(Acquire(b_, {{.size = MiB(40)}}).ok());
+  ASSERT_TRUE(Acquire(a_, {{.size = MiB(2)}}).ok());
+  std::future<StatusOr<PoolGrant>> waiting = std::async(
+      std::launch::async, [&] { return Acquire(a_, {{.size = MiB(60)}}, seconds(3600)); });
+  while (store_->TakeSnapshot().waiting == 0) std::this_thread::yield();
+  EXPECT_TRUE(Acquire(a_, {{.size = MiB(2)}}).ok());
+  // That one would take bytes that the first waits for.
+  const Status behind = Acquire(a_, {{.size = MiB(10)}}).status();
+  EXPECT_TRUE(HasReason(behind, Reason::kReclaimPending)) << behind;
+  store_->EndSession(a_);
+  EXPECT_FALSE(waiting.get().ok());
+}
+
 TEST_F(RuntimeStoreTest, UnusedSegmentsLeaveAfterTheirTimeToLive) {
   Start();
   const std::vector<Buffer> large = AcquireAll(a_, 1, MiB(40));

@@ -89,7 +89,7 @@ TEST_F(SlowDeviceTest, WhileTheBackendFreesSlowlyOthersGoOnAndWhoNeedsTheBytesWa
   ASSERT_TRUE(Here("small").get().ok());  // there is room for it
   ASSERT_TRUE(Unload("small").ok());
   clock_.Advance(seconds(1));
-  EXPECT_TRUE(HasReason(hasty.get().status(), Reason::kDeadline));
+  EXPECT_TRUE(HasReason(hasty.get().status(), Reason::kReclaimPending));
   auto patient = Here("large");
   AwaitLoads(1, patient);
   ExpectOthersGoOn();
@@ -156,7 +156,7 @@ TEST_F(SlowDeviceTest, ALoadThatEvictsDelaysNobodyButWhoNeedsWhatItEvicted) {
   auto two = Here("two", limits);
   AwaitLoads(2, two);
   clock_.Advance(seconds(1));
-  EXPECT_TRUE(HasReason(two.get().status(), Reason::kDeadline));
+  EXPECT_TRUE(HasReason(two.get().status(), Reason::kReclaimPending));
   hardware_[0]->HoldDestructions(false);
   EXPECT_TRUE(large.get().ok());
   EXPECT_TRUE(Here("two").get().ok());
@@ -199,7 +199,7 @@ TEST_F(SlowDeviceTest, ALoadWaitsForTheBytesOfOneThatWasAbandoned) {
   auto hasty = Here("new", limits);
   AwaitLoads(2, hasty);
   clock_.Advance(seconds(1));
-  EXPECT_TRUE(HasReason(hasty.get().status(), Reason::kDeadline));
+  EXPECT_TRUE(HasReason(hasty.get().status(), Reason::kReclaimPending));
   auto patient = Here("new");
   AwaitLoads(2, patient);
   hardware_[0]->HoldCreations(false);

@@ -26,6 +26,7 @@
 #include "tenure/export.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
+#include "tenure/refusal.h"
 #include "tenure/weight_lease.h"
 
 namespace tenure::client {
@@ -109,6 +110,14 @@ class TENURE_CLIENT_API Client {
 
   absl::StatusOr<DaemonStatus> Status(const CallOptions& options = {}) const;
   absl::StatusOr<std::vector<Session>> Sessions(const CallOptions& options = {}) const;
+
+  // A refusal of this boot of the daemon, anybody's, by the value `refusal_id` of its error.
+  // NOT_FOUND with reason REFUSAL_NOT_FOUND: the daemon keeps the last 1,000.
+  absl::StatusOr<Refusal> ExplainRefusal(uint64_t refusal_id,
+                                         const CallOptions& options = {}) const;
+  // Whether there is room now, as each device says, or the one named. Takes nothing.
+  absl::StatusOr<std::vector<DeviceFit>> Fit(const FitRequest& request,
+                                             const CallOptions& options = {}) const;
 
   // Of the last session that was opened.
   uint64_t session_id() const;
