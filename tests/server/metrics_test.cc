@@ -142,27 +142,21 @@ TEST_F(MetricsTest, ARefusalIsCountedUnderTheReasonThatWasAnswered) {
     const bool granted = response.buffers_size() == 1;
     return std::pair(ReasonOf(status), granted ? response.buffers(0).buffer_id() : 0);
   };
-  const auto release = [this](uint64_t buffer) {
+  const auto release = [this](const std::string& token, uint64_t buffer) {
     v1::ReleaseBuffersRequest request;
     request.mutable_buffers()->add_buffer_ids(buffer);
     v1::ReleaseBuffersResponse response;
-    EXPECT_TRUE(leases_->ReleaseBuffers(Call().get(), request, &response).ok());
+    EXPECT_TRUE(leases_->ReleaseBuffers(Call(token).get(), request, &response).ok());
   };
   const std::string other = OpenSession();
   EXPECT_EQ(acquire(token_, KiB(257)).first, "CAPACITY");
   device_->FailCreation(1);
   EXPECT_EQ(acquire(token_, KiB(16)).first, "BACKEND");
-  std::vector<uint64_t> pieces;
-  for (int i = 0; i < 16; ++i) pieces.push_back(acquire(token_, KiB(16)).second);
-  EXPECT_EQ(acquire(other, KiB(16)).first, "HELD_BY_LEASES");
-  for (size_t i = 0; i < pieces.size(); i += 2) release(pieces[i]);
-  EXPECT_EQ(acquire(token_, KiB(32)).first, "FRAGMENTED");
-  for (size_t i = 1; i < pieces.size(); i += 2) release(pieces[i]);
 
   // Somebody waits for all of it, so that whoever comes later gets nothing before.
   const uint64_t most = acquire(token_, KiB(160)).second;
   auto patient = std::async(std::launch::async,
-                            [&] { return acquire(other, KiB(256), std::chrono::hours(1)).first; });
+                            [&] { return acquire(other, KiB(256), std::chrono::hours(1)); });
   ASSERT_TRUE(Comes([this] { return store_->runtimes()[0]->TakeSnapshot().waiting == 1; }));
   const SessionIdentity identity{.program = "hasty", .instance = "0", .uid = 0, .gid = 0, .pid = 0};
   const PoolRequest hasty{.session = store_->OpenSession(identity),
@@ -171,8 +165,16 @@ TEST_F(MetricsTest, ARefusalIsCountedUnderTheReasonThatWasAnswered) {
   over.deadline = clock_.Now();
   const Status late = store_->runtimes()[0]->Acquire(hasty, over).status();
   EXPECT_TRUE(HasReason(late, Reason::kReclaimPending)) << late;
-  release(most);
-  EXPECT_EQ(patient.get(), "OK");
+  release(token_, most);
+  const auto [granted, all] = patient.get();
+  ASSERT_EQ(granted, "OK");
+  release(other, all);
+
+  std::vector<uint64_t> pieces;
+  for (int i = 0; i < 16; ++i) pieces.push_back(acquire(token_, KiB(16)).second);
+  EXPECT_EQ(acquire(other, KiB(16)).first, "HELD_BY_LEASES");
+  for (size_t i = 0; i < pieces.size(); i += 2) release(token_, pieces[i]);
+  EXPECT_EQ(acquire(token_, KiB(32)).first, "FRAGMENTED");
 
   const auto series = Scrape(metrics_);
   for (const std::string reason :

@@ -52,10 +52,10 @@ TEST_F(RefusalLogTest, ARefusalIsFoundByItsIdAsLongAsItIsAmongTheLastThousand) {
   EXPECT_EQ(first->reason, "CAPACITY");
   EXPECT_EQ(first->values, (ErrorValues{{"free_bytes", "17"}}));
   EXPECT_EQ(clock_.Now() - first->at, std::chrono::seconds(5));
-  for (int i = 2; i <= 1000; ++i) Refuse("number " + std::to_string(i));
+  for (int i = 2; i <= 1000; ++i) (void)Refuse("number " + std::to_string(i));
   EXPECT_TRUE(log_.Find(RefusalId(1)).ok());
   EXPECT_EQ(log_.Find(RefusalId(1000))->message, "number 1000");
-  Refuse();
+  (void)Refuse();
   const Status dropped = log_.Find(RefusalId(1)).status();
   EXPECT_TRUE(HasReason(dropped, Reason::kRefusalNotFound)) << dropped;
   EXPECT_EQ(dropped.code(), absl::StatusCode::kNotFound);
