@@ -138,6 +138,7 @@ TEST_F(WeightsRefusalTest, WhatTheBackendHasNotFreedByTheDeadlineIsPending) {
   WriteModel("new", {KiB(50)}, 1);
   EXPECT_EQ(FitOf("new").verdict, FitVerdict::kAfterReclaim);
   EXPECT_EQ(FitOf("new").largest_now, KiB(24));
+  EXPECT_EQ(FitOf("new").largest, KiB(64));
   auto loading = LoadWithin("new", KiB(50), seconds(1));
   EXPECT_EQ(loading.wait_for(milliseconds(30)), std::future_status::timeout);
   clock_.Advance(seconds(1));
@@ -254,6 +255,8 @@ TEST_P(WeightsFitTest, WhatIsSaidOfALoadIsWhatComesOfIt) {
               FitVerdict::kNow);
     const FitVerdict at_largest = store_->FitWeights(fit.largest, "")->front().verdict;
     EXPECT_TRUE(at_largest == FitVerdict::kNow || at_largest == FitVerdict::kAfterReclaim);
+    const FitVerdict beyond = store_->FitWeights(fit.largest + Bytes(1), "")->front().verdict;
+    EXPECT_TRUE(beyond == FitVerdict::kWhenReleased || beyond == FitVerdict::kNever);
     const StatusOr<LoadResult> loaded = pick(2) == 0 ? Load(name, name) : LoadLeased(name, name);
     ++seen[fit.verdict];
     switch (fit.verdict) {
