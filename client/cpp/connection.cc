@@ -265,6 +265,7 @@ absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolReq
   TENURE_CLIENT_RETURN_IF_ERROR(Usable());
   v1::GrowPoolRequest message = request;
   message.set_request_id(NextRequestId());
+  const Instant called_at = Now();
   v1::GrowPoolResponse response;
   const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::GrowPool, message,
                                         &response, deadline, cancel);
@@ -279,6 +280,7 @@ absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolReq
   GrownPool grown{
       .pool = {}, .mapping = {}, .offset = response.offset(), .bytes = response.bytes()};
   TENURE_CLIENT_ASSIGN_OR_RETURN(grown.pool, ToValue(response.pool()));
+  grown.pool.granted_at = called_at;
   std::vector<uint64_t> offsets;
   for (uint64_t offset = grown.offset; offset < grown.offset + grown.bytes;
        offset += grown.pool.segment_bytes) {

@@ -39,6 +39,7 @@ absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapSegments(
   });
   std::unique_lock lock(mutex_);
   if (lost_.load()) return lost_status_;
+  pools_.Renew(pool);
   pool_queue_.push_back(fetch);
   mailbox_->Wake();
   while (!fetch->done && deadline.left() > Duration(0) && !cancel.stop_requested()) {

@@ -13,12 +13,18 @@ void SessionPools::Add(const PoolSpec& spec, std::shared_ptr<PoolMapping> mappin
   Pool& pool = pools_[spec.pool_id];
   pool.spec = spec;
   pool.mapping = std::move(mapping);
-  pool.opened_at = Now();
+}
+
+void SessionPools::Renew(const PoolSpec& spec) {
+  const auto found = pools_.find(spec.pool_id);
+  if (found == pools_.end()) return;
+  found->second.overdue = false;
+  found->second.spec.granted_at = std::max(found->second.spec.granted_at, spec.granted_at);
 }
 
 bool SessionPools::Listen(uint64_t pool_id, std::weak_ptr<PoolListener> listener) {
   const auto found = pools_.find(pool_id);
-  if (found == pools_.end() || found->second.lost) return false;
+  if (found == pools_.end() || found->second.lost || found->second.overdue) return false;
   std::vector<std::weak_ptr<PoolListener>>& listeners = found->second.listeners;
   std::erase_if(listeners, [](const auto& each) { return each.expired(); });
   listeners.push_back(std::move(listener));
@@ -103,8 +109,9 @@ SessionPools::Listeners SessionPools::LoseAll() {
 SessionPools::Listeners SessionPools::LoseOverdue(Instant now, Instant renewed_at) {
   Listeners overdue;
   for (auto& [id, pool] : pools_) {
-    if (pool.lost || now < std::max(pool.opened_at, renewed_at) + pool.spec.ttl) continue;
-    pool.lost = true;
+    const Instant promised_at = std::max(pool.spec.granted_at, renewed_at);
+    if (pool.lost || pool.overdue || now < promised_at + pool.spec.ttl) continue;
+    pool.overdue = true;
     Listeners living = Living(pool);
     std::move(living.begin(), living.end(), std::back_inserter(overdue));
   }

@@ -23,6 +23,7 @@ struct PoolSpec {
   uint64_t range_bytes = 0;
   uint64_t segment_bytes = 0;
   Duration ttl{};
+  Instant granted_at{};  // a moment before the daemon last said that its lease is good for `ttl`
 };
 
 // What a session has to say to whoever hands out of one of its pools. Called without a lock of the
@@ -57,6 +58,8 @@ class SessionPools {
   // Null if there is no such pool.
   std::shared_ptr<PoolMapping> FindMapping(uint64_t pool_id) const;
   void Add(const PoolSpec& spec, std::shared_ptr<PoolMapping> mapping);
+  // The daemon has granted something in the pool: it is not overdue any more.
+  void Renew(const PoolSpec& spec);
   // False if the pool is lost, or not known.
   bool Listen(uint64_t pool_id, std::weak_ptr<PoolListener> listener);
 
@@ -73,7 +76,7 @@ class SessionPools {
     std::string device;
     bool waits = false;  // as PoolMapping::waits
   };
-  // Those to be told, and their pools, which count as lost from then on.
+  // Those to be told. Their pools count as lost from then on where they are said to be.
   using Listeners = std::vector<Listening>;
   Listeners ListenersOf(uint64_t pool_id) const;
   Listeners AllListeners() const;
@@ -100,8 +103,8 @@ class SessionPools {
     std::shared_ptr<PoolMapping> mapping;
     std::map<uint64_t, Entry> segments;  // by offset
     std::vector<std::weak_ptr<PoolListener>> listeners;
-    Instant opened_at;
-    bool lost = false;
+    bool lost = false;     // for good
+    bool overdue = false;  // lost, unless the daemon grants something in it
   };
 
   static Listeners Living(const Pool& pool);

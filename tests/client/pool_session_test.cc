@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "client/cpp/connection.h"
 #include "client/cpp/handle_session.h"
 #include "tenure/errors.h"
 #include "tests/client/eventually.h"
@@ -313,6 +312,22 @@ TEST_F(PoolSessionTest, APoolOfWhichTheDaemonSaysNothingForItsTimeToLiveIsLost) 
   peer_.IgnoreHeartbeats();
   EXPECT_TRUE(Eventually([&] { return !listener->Lost().empty(); }));
   EXPECT_THAT(listener->Lost(), ElementsAre("HEARTBEAT_MISSED"));
+  EXPECT_FALSE(session_->Listen(kPool, listener));
+}
+
+// The daemon, which waits for longer, may have kept it: it says so with the next grant.
+TEST_F(PoolSessionTest, AnOverduePoolInWhichTheDaemonGrantsAnewGoesOn) {
+  PoolSpec pool = Spec(milliseconds(200));
+  ASSERT_TRUE(session_->MapSegments(pool, {0}, Deadline(seconds(20))).ok());
+  const auto before = std::make_shared<Listener>();
+  ASSERT_TRUE(session_->Listen(kPool, before));
+  peer_.IgnoreHeartbeats();
+  ASSERT_TRUE(Eventually([&] { return !before->Lost().empty(); }));
+  pool.granted_at = Now() + seconds(60);
+  ASSERT_TRUE(session_->MapSegments(pool, {kBytes}, Deadline(seconds(20))).ok());
+  const auto after = std::make_shared<Listener>();
+  EXPECT_TRUE(session_->Listen(kPool, after));
+  EXPECT_THAT(after->Lost(), IsEmpty());
 }
 
 TEST_F(PoolSessionTest, TheEndOfTheSessionIsTheEndOfItsPoolsAndWhatIsMappedSurvives) {
@@ -345,43 +360,6 @@ TEST_F(PoolSessionTest, ASessionThatEndsWhileMemoryIsOnItsWayTellsWhoWaits) {
   peer_.HangUp();
   EXPECT_FALSE(first.get().ok());
   EXPECT_FALSE(second.get().ok());
-}
-
-// Drops a connection in the session's own thread, which cannot wait for itself to end.
-class Dropper final : public PoolListener {
- public:
-  explicit Dropper(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
-  void OnMemoryWanted(uint64_t) override {}
-  void OnPoolLost(const std::string&) override {}
-  void OnSweep(Instant) override {
-    connection_ = nullptr;
-    dropped = true;
-  }
-
-  std::atomic<bool> dropped = false;
-
- private:
-  std::shared_ptr<Connection> connection_;
-};
-
-TEST(PoolConnectionTest, AConnectionWhoseLastOwnerIsItsOwnThreadSaysGoodbye) {
-  const TempDir temp;
-  HandlePeer peer(temp / "handle.sock");
-  peer.OfferPool(kBytes, [] { return MemoryOf(kBytes); });
-  const auto survivors = std::make_shared<Survivors>();
-  std::shared_ptr<Connection> connection =
-      *Connection::Open({.directory = temp.path()}, survivors, Deadline(seconds(10)));
-  ASSERT_TRUE(connection->session().MapSegments(Spec(), {0}, Deadline(seconds(20))).ok());
-  const auto dropper = std::make_shared<Dropper>(connection);
-  ASSERT_TRUE(connection->session().Listen(kPool, dropper));
-  connection = nullptr;
-  EXPECT_TRUE(Eventually([&] { return dropper->dropped.load(); }));
-  EXPECT_TRUE(Eventually([&] {
-    const auto heard = peer.Heard();
-    return !heard.empty() && heard.back() == "goodbye";
-  }));
-  // Until its thread has ended it is the last one to have a look at the survivors.
-  EXPECT_TRUE(Eventually([&] { return survivors.use_count() == 1; }));
 }
 
 }  // namespace

@@ -5,8 +5,7 @@
 //   later    says "ready" first, once it has a pool, and acquires when SIGUSR1 comes
 //   fork     a child, whose process id follows "ready", has inherited everything
 //   write    writes to its buffer, again and again, until its pool is lost, and a while longer;
-//   then
-//            says "lost", or "wrong" if somebody else wrote there, and what came of a new pool
+//            then says "lost", or "wrong" if somebody else wrote there, and what came of a new pool
 
 #include <chrono>
 #include <cstddef>
@@ -36,7 +35,6 @@ std::string Outcome(const absl::Status& status) {
 }
 
 void Write(const tenure::Client& client, tenure::BufferPool pool, tenure::PoolBuffer buffer) {
-  using Clock = std::chrono::steady_clock;
   const uint64_t bytes = buffer.size_bytes();
   bool right = true;
   const auto write = [&](int round) {
@@ -48,8 +46,10 @@ void Write(const tenure::Client& client, tenure::BufferPool pool, tenure::PoolBu
   std::cout << "ready" << std::endl;
   int round = 0;
   while (buffer.valid()) write(round++);
-  const auto until = Clock::now() + std::chrono::milliseconds(300);
-  while (Clock::now() < until) write(round++);
+  for (int i = 0; i < 300; ++i) {
+    write(round++);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   std::cout << (right ? "lost " : "wrong ") << Outcome(pool.Acquire(1).status()) << std::endl;
   buffer.Release().IgnoreError();
   { const tenure::BufferPool gone = std::move(pool); }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "tests/support/small_device.h"
+#include "tests/core/runtime/pool_of.h"
 
 namespace tenure {
 namespace {
@@ -14,74 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr Instant kStart = Instant(std::chrono::hours(1));
 constexpr Bytes kSegment = KiB(64);
 constexpr Bytes kKind = kSegment * 16;
-
-// A Pool whose Segments come at once.
-class PoolOf {
- public:
-  explicit PoolOf(const Pool::Shape& shape)
-      : segment_size_(shape.segment_size), pool_(PoolId(1), SessionId(1), shape) {}
-  ~PoolOf() { pool_.Validate(); }
-
-  Pool& operator*() { return pool_; }
-  Pool* operator->() { return &pool_; }
-
-  Segment MakeSegment(Bytes size) { return *device_.CreateSegment(SegmentUse::kRuntime, size); }
-  void Bring(const std::vector<Bytes>& offsets) {
-    for (const Bytes offset : offsets) {
-      pool_.Expect(offset);
-      pool_.Validate();
-      pool_.Fill(offset, MakeSegment(segment_size_), now);
-      pool_.Validate();
-    }
-  }
-  std::vector<Buffer> Add(const std::vector<BufferSpec>& specs, const Pool::Placement& placement) {
-    std::vector<Buffer> buffers;
-    for (size_t i = 0; i < placement.blocks.size(); ++i) {
-      buffers.push_back(pool_.AddBuffer(ids_.Next(), specs[i], placement.blocks[i]));
-    }
-    pool_.Validate();
-    return buffers;
-  }
-  // Nothing if the range has no place.
-  std::vector<Buffer> Acquire(const std::vector<BufferSpec>& specs) {
-    Pool::Placement placement = pool_.Place(specs);
-    Bring(placement.missing);
-    if (!placement.placed()) placement = pool_.Place(specs);
-    return Add(specs, placement);
-  }
-  std::vector<Bytes> AcquireSegments(BufferKind kind, Bytes bytes) {
-    Pool::Placement placement = pool_.PlaceSegments(kind, bytes);
-    Bring(placement.missing);
-    if (!placement.placed()) placement = pool_.PlaceSegments(kind, bytes);
-    if (!placement.placed()) return {};
-    std::vector<Bytes> offsets = pool_.Grant(kind, placement.blocks[0]);
-    pool_.Validate();
-    return offsets;
-  }
-  void Release(const Buffer& buffer) {
-    EXPECT_TRUE(pool_.Release(buffer.id, now));
-    pool_.Validate();
-  }
-  void ExpectBytes(Bytes segments, Bytes blocks, Bytes requested) const {
-    const PoolBytes& bytes = pool_.bytes();
-    EXPECT_EQ(bytes.segments.count(), segments.count());
-    EXPECT_EQ(bytes.blocks.count(), blocks.count());
-    EXPECT_EQ(bytes.requested.count(), requested.count());
-    EXPECT_EQ(bytes.coming, Bytes(0));
-    EXPECT_EQ(bytes.free(), segments - blocks - bytes.unanswered);
-  }
-
-  Instant now = kStart;
-
- private:
-  const Bytes segment_size_;
-  SmallDevice device_{"host:0", GiB(1)};
-  IdSequence<BufferId> ids_;
-  Pool pool_;
-};
 
 class PoolTest : public ::testing::Test {
  protected:
@@ -401,68 +335,6 @@ TEST_F(PoolDeathTest, OnlyWhatNobodyUsesOrHasMappedLeaves) {
   EXPECT_DEATH((void)pool_->Take(kSegment), "CHECK failed");
   (void)pool_->Take(Bytes(0));
 }
-
-// --- Whatever is asked for.
-
-class PoolPlacePropertyTest : public ::testing::TestWithParam<uint32_t> {};
-
-// Once what is missing has come, hardly ever is anything else missing; and what is not placed
-// changes nothing.
-TEST_P(PoolPlacePropertyTest, WhatIsMissingIsNearlyAlwaysAllThatIsMissing) {
-  std::mt19937_64 random(GetParam());
-  const auto below = [&](uint64_t limit) {
-    return std::uniform_int_distribution<uint64_t>(0, limit - 1)(random);
-  };
-  PoolOf pool({.segment_size = kSegment, .kind_bytes = kKind});
-  std::vector<Buffer> held;
-  int grown = 0;
-  int refused = 0;
-  int grown_again = 0;
-  for (int step = 0; step < 2'000 && !HasFailure(); ++step) {
-    SCOPED_TRACE(testing::Message() << "seed " << GetParam() << " step " << step);
-    std::vector<BufferSpec> specs;
-    for (uint64_t i = 0, count = 1 + below(6); i < count; ++i) {
-      specs.push_back({.size = Bytes(1 + below(kSegment.count() * (below(4) == 0 ? 5 : 1))),
-                       .alignment = Bytes(uint64_t{1} << below(17)),
-                       .kind = kAllBufferKinds[below(3)]});
-    }
-    const Bytes blocks = pool->bytes().blocks;
-    const Bytes largest = pool->LargestFree(3);
-    Pool::Placement placement = pool->Place(specs);
-    if (!placement.placed()) {
-      pool->Validate();
-      EXPECT_EQ(pool->bytes().blocks, blocks);
-      EXPECT_EQ(pool->LargestFree(3), largest);
-    }
-    refused += !placement.possible();
-    for (int round = 0; !placement.missing.empty(); ++round) {
-      ASSERT_LT(round, 3);
-      ++(round == 0 ? grown : grown_again);
-      pool.Bring(placement.missing);
-      placement = pool->Place(specs);
-    }
-    for (const Buffer& buffer : pool.Add(specs, placement)) held.push_back(buffer);
-    while (held.size() > 20 || (!held.empty() && below(2) == 0)) {
-      std::swap(held[below(held.size())], held.back());
-      pool.Release(held.back());
-      held.pop_back();
-    }
-    if (below(3) != 0) continue;
-    std::vector<Bytes> unused;
-    for (const auto& [offset, segment] : pool->segments()) {
-      if (pool->Unused(offset) && below(2) == 0) unused.push_back(offset);
-    }
-    for (const Bytes offset : unused) {
-      pool->Close(offset, kStart);
-      (void)pool->Take(offset);
-    }
-  }
-  EXPECT_GT(grown, 200);
-  EXPECT_GT(refused, 20);
-  EXPECT_LT(grown_again, grown / 20);
-}
-
-INSTANTIATE_TEST_SUITE_P(Seeds, PoolPlacePropertyTest, ::testing::Range(1U, 9U));
 
 }  // namespace
 }  // namespace tenure

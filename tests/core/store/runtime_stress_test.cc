@@ -255,11 +255,12 @@ class RuntimeStressTest : public ::testing::TestWithParam<uint64_t> {
         --running;
       });
     }
-    const auto end = std::chrono::steady_clock::now() + kRoundTakes;
+    const SteadyClock real_clock;
+    const Instant end = After(real_clock.Now(), kRoundTakes);
     while (running > 0) {
       Attend();
       if (random() % 50 == 0) device_.FailCreation(1);
-      if (std::chrono::steady_clock::now() > end) over = true;
+      if (real_clock.Now() > end) over = true;
     }
     for (std::thread& thread : threads) thread.join();
     device_.FailCreation(0);
