@@ -270,7 +270,7 @@ class PoolPropertyTest : public ::testing::TestWithParam<uint32_t>, protected Po
     const std::vector<PoolSegmentId> unused = table_.Unused();
     size_t expected = 0;
     for (const auto& [id, placed] : placed_) {
-      if (placed.closed || placed.exports > 0) continue;
+      if (placed.closed || placed.exports > 0 || placed.sending > 0) continue;
       expected += Unused(*Owner(placed.session), id);
     }
     EXPECT_EQ(unused.size(), expected);
