@@ -8,13 +8,13 @@ namespace tenure {
 namespace {
 
 // Takes as long as the Device likes.
-StatusOr<ShareExport> ExportNow(std::span<const Segment> segments, ShareExport batch) {
+StatusOr<ExportedBatch> ExportNow(std::span<const Segment> segments, ShareExport batch) {
   for (const Segment& segment : segments) {
     TENURE_ASSIGN_OR_RETURN(UniqueFd fd, segment.Export());
     batch.sizes.push_back(segment.size());
     batch.fds.push_back(std::move(fd));
   }
-  return batch;
+  return ExportedBatch(std::move(batch));
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void DeviceStore::RunExports() {
 }
 
 void DeviceStore::RunExport(ExportId id, const Export& running) {
-  StatusOr<ShareExport> batch = ExportNow(
+  StatusOr<ExportedBatch> batch = ExportNow(
       running.segments,
       ShareExport{
           .share = running.share, .segment_count = running.segment_count, .sizes = {}, .fds = {}});

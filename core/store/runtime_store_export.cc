@@ -7,7 +7,7 @@ namespace tenure {
 namespace {
 
 // Takes as long as the Device likes.
-StatusOr<PoolExport> ExportNow(PoolId pool, std::span<const PoolTable::Shared> segments) {
+StatusOr<ExportedBatch> ExportNow(PoolId pool, std::span<const PoolTable::Shared> segments) {
   PoolExport batch;
   batch.pool = pool;
   for (const PoolTable::Shared& shared : segments) {
@@ -16,7 +16,7 @@ StatusOr<PoolExport> ExportNow(PoolId pool, std::span<const PoolTable::Shared> s
         {.offset = shared.id.offset, .share = shared.share, .size = shared.segment->size()});
     batch.fds.push_back(std::move(fd));
   }
-  return batch;
+  return ExportedBatch(std::move(batch));
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ void RuntimeStore::RunExports() {
 }
 
 void RuntimeStore::RunExport(ExportId id, const Export& running) {
-  StatusOr<PoolExport> batch = ExportNow(running.pool, running.segments);
+  StatusOr<ExportedBatch> batch = ExportNow(running.pool, running.segments);
   Status refusal;
   {
     const MutexLock lock(mutex_);
