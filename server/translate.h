@@ -52,7 +52,7 @@ v1::LoadProgress ToProto(const LoadProgress& progress);
 v1::LeaseRenewal ToProto(LeaseId id, const DeviceStore::Renewal& renewal, Instant now);
 // The tensor at `index` of the canonical order.
 v1::Tensor ToProto(const Layout& layout, size_t index);
-v1::ArenaLedger ToProto(std::string_view arena, const Ledger& ledger);
+v1::ArenaLedger ToProto(std::string_view name, const Ledger& ledger);
 v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& weights,
                    const RuntimeStore::Snapshot& runtime);
 v1::Session ToProto(const SessionView& session, const RegionUse& use);

@@ -85,7 +85,7 @@ absl::Status BufferScope::KeepUntil(const ScopeBuffer& buffer, const Fence& fenc
     return MakeError(absl::StatusCode::kInvalidArgument, kInvalidRequest,
                      "this buffer is not of this scope");
   }
-  const absl::Status status = state_->pool->CheckFences(std::span<const Fence>(&fence, 1));
+  absl::Status status = state_->pool->CheckFences(std::span<const Fence>(&fence, 1));
   ScopeState::Reader reader{.offset = buffer.offset,
                             .end = buffer.offset + buffer.size_bytes,
                             .fence = status.ok() ? fence : NeverReached(),

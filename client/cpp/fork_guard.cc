@@ -8,9 +8,9 @@ namespace tenure::client {
 ForkGuard::ForkGuard() {
   static std::once_flag registered;
   std::call_once(registered, [] {
-    pthread_atfork(nullptr, nullptr, [] { forks_.fetch_add(1, std::memory_order_relaxed); });
+    pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
   });
-  generation_ = forks_.load(std::memory_order_relaxed);
+  generation_ = forks.load(std::memory_order_relaxed);
 }
 
 }  // namespace tenure::client

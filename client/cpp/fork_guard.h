@@ -12,11 +12,11 @@ class ForkGuard {
   ForkGuard();
 
   // True in every process forked from the one that constructed this.
-  bool forked() const { return forks_.load(std::memory_order_relaxed) != generation_; }
+  bool forked() const { return forks.load(std::memory_order_relaxed) != generation_; }
 
  private:
   // How often this process's line of ancestors has forked since the library was loaded.
-  static inline std::atomic<uint64_t> forks_ = 0;
+  static inline std::atomic<uint64_t> forks = 0;
 
   uint64_t generation_;
 };

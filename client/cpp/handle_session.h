@@ -220,7 +220,7 @@ class HandleSession {
   static void LosePools(const SessionPools::Listeners& listeners, const std::string& reason);
   // What the session's own users do not need any more.
   void ReturnSegments();
-  void UnmapSegment(SessionPools::Segment segment);
+  void UnmapSegment(const SessionPools::Segment& segment);
   void SweepPools(Instant now);
   // Has `what` told where the pool's device may be waited for, and then `done` called here.
   void Tell(const SessionPools::Listening& whom, std::function<void(PoolListener&)> what,

@@ -80,10 +80,10 @@ void HandleSession::ReturnSegments() {
       if (auto segment = pools_.Take(pool_id, offset)) taken.push_back(*std::move(segment));
     }
   }
-  for (SessionPools::Segment& segment : taken) UnmapSegment(std::move(segment));
+  for (const SessionPools::Segment& segment : taken) UnmapSegment(segment);
 }
 
-void HandleSession::UnmapSegment(SessionPools::Segment segment) {
+void HandleSession::UnmapSegment(const SessionPools::Segment& segment) {
   const std::shared_ptr<PoolMapping> mapping = segment.mapping;
   const std::string device = segment.device;
   Perform(
@@ -91,7 +91,7 @@ void HandleSession::UnmapSegment(SessionPools::Segment segment) {
       [mapping, offset = segment.offset, bytes = segment.bytes] {
         return mapping->Unmap(offset, bytes);
       },
-      [this, segment = std::move(segment)](const absl::Status& status) {
+      [this, segment](const absl::Status& status) {
         if (absl::IsUnavailable(status)) return Again([this, segment] { UnmapSegment(segment); });
         if (status.ok()) unmapped_.push_back(segment.share_serial);
         const std::lock_guard lock(mutex_);
@@ -308,7 +308,7 @@ void HandleSession::OnPoolRecall(const v1::PoolRecall& recall) {
       }
     }
   }
-  for (SessionPools::Segment& segment : taken) UnmapSegment(std::move(segment));
+  for (const SessionPools::Segment& segment : taken) UnmapSegment(segment);
 }
 
 void HandleSession::OnMemoryWanted(const v1::MemoryWanted& wanted) {

@@ -160,8 +160,7 @@ Status RuntimeStore::Refuse(const Waiter& waiter) {
 
 Status RuntimeStore::RefuseGrowth(const Waiter& waiter, const Status& cause) {
   const Bytes foreign = device_.foreign();
-  const Status noted =
-      foreign.zero() ? cause : WithNote(cause, "used by others", FormatBytes(foreign));
+  Status noted = foreign.zero() ? cause : WithNote(cause, "used by others", FormatBytes(foreign));
   const Pool* const pool = pools_.FindLive(waiter.pool);
   if (pool == nullptr || !HasReason(cause, Reason::kBackend)) return noted;
   return Explain(Reason::kBackend, waiter.request, *pool, noted);

@@ -7,6 +7,7 @@ StatusOr<std::vector<DeviceFit>> Store::FitModel(const std::string& path,
   TENURE_ASSIGN_OR_RETURN(const std::vector<DeviceStore*> candidates, Named(device));
   TENURE_ASSIGN_OR_RETURN(const PreparedModel model, Prepare(path));
   std::vector<DeviceFit> fits;
+  fits.reserve(candidates.size());
   for (const DeviceStore* candidate : candidates) fits.push_back(candidate->Fit(*model.layout));
   return fits;
 }
@@ -14,6 +15,7 @@ StatusOr<std::vector<DeviceFit>> Store::FitModel(const std::string& path,
 StatusOr<std::vector<DeviceFit>> Store::FitWeights(Bytes size, const std::string& device) const {
   TENURE_ASSIGN_OR_RETURN(const std::vector<DeviceStore*> candidates, Named(device));
   std::vector<DeviceFit> fits;
+  fits.reserve(candidates.size());
   for (const DeviceStore* candidate : candidates) fits.push_back(candidate->Fit(size));
   return fits;
 }
