@@ -363,7 +363,7 @@ ctl arenas | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
 echo
 echo "http://$metrics/metrics has, among others:"
 quietly "/metrics does not answer" curl --silent --show-error --fail --noproxy '*' --max-time 10 "http://$metrics/metrics"
-scraped=$(grep -E '^tenure_(loads_total\{.*reuse="ADOPTED"|memory_bytes\{.*state="idle")' "$work/output" || true)
+scraped=$(grep -E '^tenure_(loads_total\{.*reuse="ADOPTED"|memory_bytes\{.*arena="weights",state="idle")' "$work/output" || true)
 expect "lines scraped" "$(grep -c . <<<"$scraped")" 2
 while read -r line; do echo "   $line"; done <<<"$scraped"
 echo

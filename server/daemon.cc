@@ -29,15 +29,18 @@ constexpr char kReadyService[] = "ready";
 std::string PinPath(const Config& config) { return config.directory + "/pinned.yaml"; }
 
 void LogDevices(const Store& store) {
-  for (const auto& device : store.devices()) {
-    const DeviceInfo& info = device->device_info();
-    const DeviceStore::Snapshot now = device->TakeSnapshot();
+  for (size_t i = 0; i < store.devices().size(); ++i) {
+    const DeviceInfo& info = store.devices()[i]->device_info();
+    const DeviceStore::Snapshot now = store.devices()[i]->TakeSnapshot();
+    const Bytes weights = now.ledger.capacity;
+    const Bytes runtime = store.runtimes()[i]->TakeSnapshot().ledger.capacity;
     spdlog::info(
-        "device name={} backend={} uuid={} total_bytes={} weights_bytes={} granule_bytes={}",
-        info.name, info.backend, info.uuid, info.total.count(), now.ledger.capacity.count(),
+        "device name={} backend={} uuid={} total_bytes={} weights_bytes={} runtime_bytes={} "
+        "granule_bytes={}",
+        info.name, info.backend, info.uuid, info.total.count(), weights.count(), runtime.count(),
         info.granule.count());
-    if (now.ledger.capacity + now.foreign > info.total) {
-      spdlog::warn("{} has less left than its weights may take: others use {} of {}", info.name,
+    if (weights + runtime + now.foreign > info.total) {
+      spdlog::warn("{} has less left than its arenas may take: others use {} of {}", info.name,
                    FormatBytes(now.foreign), FormatBytes(info.total));
     }
   }
