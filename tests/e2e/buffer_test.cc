@@ -294,18 +294,18 @@ TEST_F(BufferTest, NoDescriptorStaysHoweverOftenMemoryIsTakenAndGivenBack) {
     ASSERT_TRUE(Eventually([&] { return Runtime("leased") == 0; }));
   };
   for (int i = 0; i < 3; ++i) cycle();
-  // A scrape may still be on its way out.
+  // A scrape may still be on its way out, which is one more.
   const size_t own = OpenFds("self");
   const size_t theirs = OpenFds(daemon);
-  const auto unchanged = [&] {
-    return Eventually([&] { return OpenFds("self") == own && OpenFds(daemon) == theirs; });
+  const auto no_more = [&] {
+    return Eventually([&] { return OpenFds("self") <= own && OpenFds(daemon) <= theirs; });
   };
   for (int i = 0; i < 2000; ++i) ASSERT_TRUE(Take(pool, kMiB).Release().ok());
   pool.Trim();
   ASSERT_TRUE(Eventually([&] { return Runtime("leased") == 0; }));
-  EXPECT_TRUE(unchanged()) << own << " " << OpenFds("self") << " " << OpenFds(daemon);
+  EXPECT_TRUE(no_more()) << own << " " << OpenFds("self") << " " << OpenFds(daemon);
   for (int i = 0; i < 200; ++i) cycle();
-  EXPECT_TRUE(unchanged()) << own << " " << OpenFds("self") << " " << OpenFds(daemon);
+  EXPECT_TRUE(no_more()) << own << " " << OpenFds("self") << " " << OpenFds(daemon);
 }
 
 // Field case 34.
