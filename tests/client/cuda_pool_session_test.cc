@@ -242,6 +242,15 @@ class Asker final : public PoolListener {
   const std::shared_ptr<CudaDevice> device_;
 };
 
+class SweepCount final : public PoolListener {
+ public:
+  void OnMemoryWanted(uint64_t) override {}
+  void OnPoolLost(const std::string&) override {}
+  void OnSweep(Instant) override { ++sweeps; }
+
+  std::atomic<int> sweeps = 0;
+};
+
 TEST_F(CudaPoolSessionTest, APoolThatAsksAHungDriverKeepsNeitherHeartbeatsNorAnotherPool) {
   ASSERT_TRUE(Map(GpuPool(), {0}).ok());
   const auto asker = std::make_shared<Asker>(exporter_);
@@ -252,7 +261,9 @@ TEST_F(CudaPoolSessionTest, APoolThatAsksAHungDriverKeepsNeitherHeartbeatsNorAno
   EXPECT_TRUE(HeartbeatsGoOn());
   OfferHostMemory();
   EXPECT_TRUE(Map(HostPool(), {0}, seconds(5)).ok());
-  usleep(600'000);  // several sweeps
+  const auto swept = std::make_shared<SweepCount>();
+  ASSERT_TRUE(session_->Listen(kHostPool, swept));
+  EXPECT_TRUE(Eventually([&] { return swept->sweeps >= 3; }));
   const int before = asker->answered;
   machine_.ClearFaults();
   EXPECT_TRUE(Eventually([&] { return asker->answered > before; }));

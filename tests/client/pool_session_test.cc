@@ -244,7 +244,9 @@ TEST_F(PoolSessionTest, WhoGaveUpWaitingHasEverythingGivenBack) {
 
 TEST_F(PoolSessionTest, WhoIsCancelledDoesNotWaitForTheDaemon) {
   std::atomic<bool> hold = true;
+  std::atomic<bool> asked = false;
   peer_.EditPoolBatches([&](v1::DaemonPacket&, std::vector<UniqueFd>&) {
+    asked = true;
     while (hold) usleep(1000);
     return true;
   });
@@ -253,7 +255,7 @@ TEST_F(PoolSessionTest, WhoIsCancelledDoesNotWaitForTheDaemon) {
     return session_->MapSegments(Spec(), Offsets(2), Deadline(seconds(20)), stop.get_token())
         .status();
   });
-  usleep(20'000);
+  EXPECT_TRUE(Eventually([&] { return asked.load(); }));
   stop.request_stop();
   EXPECT_EQ(status.wait_for(seconds(10)), std::future_status::ready);
   hold = false;
