@@ -22,6 +22,7 @@
 #include "core/region/region_table.h"
 #include "core/region/victims.h"
 #include "core/store/counters.h"
+#include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/load.h"
@@ -179,17 +180,12 @@ class DeviceStore {
     std::vector<bool> created;  // of its Segments: which were not there before
   };
 
-  // From BeginExport until it has ended and the thread is done with it.
   struct Export {
-    enum class Stage { kWaiting, kRunning, kExported };
     Share share;  // as it was when the export began
     LeaseId lease;
     uint32_t segment_count = 0;         // of the Region
     std::span<const Segment> segments;  // to be exported; the Region's count keeps them
-    Stage stage = Stage::kWaiting;
-    bool ended = false;  // while it is running
   };
-  using Exports = std::map<ExportId, Export>;
 
   // device_store.cc: what happens by itself, and on the way out.
   void TakeOffline(RegionId region) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -285,8 +281,8 @@ class DeviceStore {
   void RunExports();
   void RunExport(ExportId id, const Export& running);
   Status MaySend(const Export& exported) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // REQUIRES: it has not ended.
-  void End(Exports::iterator ending, bool sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As EndExport.
+  bool End(ExportId id, bool sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends those that the Device has not come to an end with.
   void LoseExports(const Status& reason, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -320,7 +316,7 @@ class DeviceStore {
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
-  Exports exports_ ABSL_GUARDED_BY(mutex_);                             // in the order they came in
+  ExportQueue<Export> exports_ ABSL_GUARDED_BY(mutex_);
   std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   Status lost_ ABSL_GUARDED_BY(mutex_);  // DEVICE_LOST once the Device is

@@ -33,10 +33,10 @@ std::optional<StatusOr<ExportId>> DeviceStore::BeginExport(SessionId session, Le
   TENURE_ASSIGN_OR_RETURN(const Share share, leases_.OpenShare(session, lease));
   const ExportId id = export_ids_.Next();
   const size_t count = std::min<size_t>(limit, segments.size() - first);
-  exports_.emplace(id, Export{.share = share,
-                              .lease = lease,
-                              .segment_count = static_cast<uint32_t>(segments.size()),
-                              .segments = std::span(segments).subspan(first, count)});
+  exports_.Add(id, Export{.share = share,
+                          .lease = lease,
+                          .segment_count = static_cast<uint32_t>(segments.size()),
+                          .segments = std::span(segments).subspan(first, count)});
   regions_.Update(region, [](Region& exported) { ++exported.exports; });
   UseChanged(region);
   export_work_.NotifyOne();
@@ -46,18 +46,13 @@ std::optional<StatusOr<ExportId>> DeviceStore::BeginExport(SessionId session, Le
 void DeviceStore::RunExports() {
   MutexLock lock(mutex_);
   while (!closing_) {
-    const auto next = std::find_if(exports_.begin(), exports_.end(), [](const auto& entry) {
-      return entry.second.stage == Export::Stage::kWaiting;
-    });
-    if (next == exports_.end()) {
+    const auto next = exports_.TakeWaiting();
+    if (!next.has_value()) {
       export_work_.Wait(mutex_);
       continue;
     }
-    next->second.stage = Export::Stage::kRunning;
-    const ExportId id = next->first;
-    const Export running = next->second;
     lock.Unlock();
-    RunExport(id, running);
+    RunExport(next->first, next->second);
     lock.Lock();
   }
 }
@@ -72,14 +67,9 @@ void DeviceStore::RunExport(ExportId id, const Export& running) {
     const MutexLock lock(mutex_);
     regions_.Update(running.share.region, [](Region& region) { --region.exports; });
     Changed();
-    const auto found = exports_.find(id);
-    if (found->second.ended) {
-      exports_.erase(found);
-      return;
-    }
-    found->second.stage = Export::Stage::kExported;
+    if (!exports_.FinishRun(id)) return;
     if (batch.ok()) refusal = MaySend(running);
-    if (!batch.ok() || !refusal.ok()) End(found, /*sent=*/false);
+    if (!batch.ok() || !refusal.ok()) End(id, /*sent=*/false);
   }
   if (!refusal.ok()) batch = std::move(refusal);
   events_.OnExported(running.share.session, id, std::move(batch));
@@ -94,46 +84,32 @@ Status DeviceStore::MaySend(const Export& exported) const {
   return leases_.Find(share.session, exported.lease).status();
 }
 
-void DeviceStore::End(Exports::iterator ending, bool sent) {
-  const Share share = ending->second.share;
-  switch (ending->second.stage) {
-    case Export::Stage::kWaiting:
-      regions_.Update(share.region, [](Region& region) { --region.exports; });
-      exports_.erase(ending);
-      break;
-    case Export::Stage::kRunning:
-      ending->second.ended = true;
-      break;
-    case Export::Stage::kExported:
-      exports_.erase(ending);
-      break;
-  }
+bool DeviceStore::End(ExportId id, bool sent) {
+  const auto ended = exports_.End(id, sent);
+  if (!ended.has_value()) return false;
+  const Share& share = ended->details.share;
+  if (ended->waited) regions_.Update(share.region, [](Region& region) { --region.exports; });
   // Nothing but a Share that has not ended is sure to have kept the Region.
   if (leases_.EndExport(share.session, share.serial, sent)) UseChanged(share.region);
+  return true;
 }
 
 std::optional<Status> DeviceStore::CheckExport(ExportId id) const {
   const MutexLock lock(mutex_);
-  const auto found = exports_.find(id);
-  if (found == exports_.end()) return std::nullopt;
-  return MaySend(found->second);
+  const Export* const exported = exports_.Find(id);
+  if (exported == nullptr) return std::nullopt;
+  return MaySend(*exported);
 }
 
 bool DeviceStore::EndExport(ExportId id, bool sent) {
   const MutexLock lock(mutex_);
-  const auto found = exports_.find(id);
-  if (found == exports_.end() || found->second.ended) return false;
-  TENURE_CHECK(!sent || found->second.stage == Export::Stage::kExported);
-  End(found, sent);
-  return true;
+  return End(id, sent);
 }
 
 void DeviceStore::LoseExports(const Status& reason, Outbox& outbox) {
-  for (auto next = exports_.begin(); next != exports_.end();) {
-    const auto each = next++;
-    if (each->second.ended || each->second.stage == Export::Stage::kExported) continue;
-    outbox.AddFailedExport(each->second.share.session, each->first, reason);
-    End(each, /*sent=*/false);
+  for (const auto& [id, unfinished] : exports_.Unfinished()) {
+    outbox.AddFailedExport(unfinished.share.session, id, reason);
+    End(id, /*sent=*/false);
   }
 }
 

@@ -125,10 +125,7 @@ void DeviceStore::Validate() const {
                ledger.allocated() + ledger.retained + ledger.free() + ledger.stranded);
   TENURE_CHECK(!lost_.ok() || arena_.claimed() == ledger.allocated() + ledger.retained);
   std::map<RegionId, uint32_t> exporting;
-  for (const auto& [id, exported] : exports_) {
-    TENURE_CHECK(!exported.ended || exported.stage == Export::Stage::kRunning);
-    if (exported.stage != Export::Stage::kExported) ++exporting[exported.share.region];
-  }
+  exports_.ForEachUsingMemory([&](const Export& exported) { ++exporting[exported.share.region]; });
   for (const Region* region : regions_.All()) {
     TENURE_CHECK(region->exports == exporting[region->id]);
     const RegionUse use = leases_.UseOf(region->id);

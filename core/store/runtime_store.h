@@ -20,6 +20,7 @@
 #include "core/base/status.h"
 #include "core/device/device.h"
 #include "core/runtime/pool_table.h"
+#include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/load.h"
@@ -139,16 +140,11 @@ class RuntimeStore {
     std::optional<StatusOr<PoolGrant>> result;
     CondVar done;
   };
-  // As in DeviceStore.
   struct Export {
-    enum class Stage { kWaiting, kRunning, kExported };
     SessionId session;
     PoolId pool;
     std::vector<PoolTable::Shared> segments;
-    Stage stage = Stage::kWaiting;
-    bool ended = false;
   };
-  using Exports = std::map<ExportId, Export>;
 
   // runtime_store.cc
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -208,7 +204,8 @@ class RuntimeStore {
   void RunExports();
   void RunExport(ExportId id, const Export& running);
   Status MaySend(const Export& exported) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void End(Exports::iterator ending, bool sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As EndExport.
+  bool End(ExportId id, bool sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LoseExports(const Status& reason, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // runtime_store_view.cc
@@ -233,7 +230,7 @@ class RuntimeStore {
   RuntimeCounters counters_ ABSL_GUARDED_BY(mutex_);
   std::list<Waiter*> waiters_ ABSL_GUARDED_BY(mutex_);  // in the order in which they are served
   std::deque<std::unique_ptr<Growth>> growths_ ABSL_GUARDED_BY(mutex_);  // the first one is running
-  Exports exports_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
+  ExportQueue<Export> exports_ ABSL_GUARDED_BY(mutex_);
   std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
   Instant next_trim_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

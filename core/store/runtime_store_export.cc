@@ -29,7 +29,7 @@ std::optional<StatusOr<ExportId>> RuntimeStore::BeginExport(SessionId session, P
   TENURE_RETURN_IF_ERROR(lost_);
   TENURE_RETURN_IF_ERROR(begun.status());
   const ExportId id = export_ids_.Next();
-  exports_.emplace(id, Export{.session = session, .pool = pool, .segments = *std::move(begun)});
+  exports_.Add(id, Export{.session = session, .pool = pool, .segments = *std::move(begun)});
   export_work_.NotifyOne();
   return id;
 }
@@ -37,18 +37,13 @@ std::optional<StatusOr<ExportId>> RuntimeStore::BeginExport(SessionId session, P
 void RuntimeStore::RunExports() {
   MutexLock lock(mutex_);
   while (!closing_) {
-    const auto next = std::find_if(exports_.begin(), exports_.end(), [](const auto& entry) {
-      return entry.second.stage == Export::Stage::kWaiting;
-    });
-    if (next == exports_.end()) {
+    const auto next = exports_.TakeWaiting();
+    if (!next.has_value()) {
       export_work_.Wait(mutex_);
       continue;
     }
-    next->second.stage = Export::Stage::kRunning;
-    const ExportId id = next->first;
-    const Export running = next->second;
     lock.Unlock();
-    RunExport(id, running);
+    RunExport(next->first, next->second);
     lock.Lock();
   }
 }
@@ -60,14 +55,9 @@ void RuntimeStore::RunExport(ExportId id, const Export& running) {
     const MutexLock lock(mutex_);
     for (const PoolTable::Shared& shared : running.segments) pools_.EndExport(shared);
     Changed();
-    const auto found = exports_.find(id);
-    if (found->second.ended) {
-      exports_.erase(found);
-      return;
-    }
-    found->second.stage = Export::Stage::kExported;
+    if (!exports_.FinishRun(id)) return;
     if (batch.ok()) refusal = MaySend(running);
-    if (!batch.ok() || !refusal.ok()) End(found, /*sent=*/false);
+    if (!batch.ok() || !refusal.ok()) End(id, /*sent=*/false);
   }
   if (!refusal.ok()) batch = std::move(refusal);
   events_.OnExported(running.session, id, std::move(batch));
@@ -81,46 +71,33 @@ Status RuntimeStore::MaySend(const Export& exported) const {
   return absl::OkStatus();
 }
 
-void RuntimeStore::End(Exports::iterator ending, bool sent) {
-  const std::vector<PoolTable::Shared> segments = ending->second.segments;
-  switch (ending->second.stage) {
-    case Export::Stage::kWaiting:
-      for (const PoolTable::Shared& shared : segments) pools_.EndExport(shared);
-      exports_.erase(ending);
-      break;
-    case Export::Stage::kRunning:
-      ending->second.ended = true;
-      break;
-    case Export::Stage::kExported:
-      exports_.erase(ending);
-      break;
+bool RuntimeStore::End(ExportId id, bool sent) {
+  const auto ended = exports_.End(id, sent);
+  if (!ended.has_value()) return false;
+  for (const PoolTable::Shared& shared : ended->details.segments) {
+    if (ended->waited) pools_.EndExport(shared);
+    pools_.EndSending(shared, sent);
   }
-  for (const PoolTable::Shared& shared : segments) pools_.EndSending(shared, sent);
   Changed();
+  return true;
 }
 
 std::optional<Status> RuntimeStore::CheckExport(ExportId id) const {
   const MutexLock lock(mutex_);
-  const auto found = exports_.find(id);
-  if (found == exports_.end()) return std::nullopt;
-  return MaySend(found->second);
+  const Export* const exported = exports_.Find(id);
+  if (exported == nullptr) return std::nullopt;
+  return MaySend(*exported);
 }
 
 bool RuntimeStore::EndExport(ExportId id, bool sent) {
   const MutexLock lock(mutex_);
-  const auto found = exports_.find(id);
-  if (found == exports_.end() || found->second.ended) return false;
-  TENURE_CHECK(!sent || found->second.stage == Export::Stage::kExported);
-  End(found, sent);
-  return true;
+  return End(id, sent);
 }
 
 void RuntimeStore::LoseExports(const Status& reason, Outbox& outbox) {
-  for (auto next = exports_.begin(); next != exports_.end();) {
-    const auto each = next++;
-    if (each->second.ended || each->second.stage == Export::Stage::kExported) continue;
-    outbox.AddFailedExport(each->second.session, each->first, reason);
-    End(each, /*sent=*/false);
+  for (const auto& [id, unfinished] : exports_.Unfinished()) {
+    outbox.AddFailedExport(unfinished.session, id, reason);
+    End(id, /*sent=*/false);
   }
 }
 
