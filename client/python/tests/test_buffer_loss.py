@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from buffer_process import BufferProcess
 from daemon import Daemon, eventually
-from runtime_memory import MIB, ledger, lines_of_maps, nothing_leased
+from process_maps import is_held
+from runtime_memory import MIB, ledger, nothing_leased
 from tenure import Buffer, BufferPool, Client, LeaseLostError, Scope, TenureError
 
 
@@ -171,6 +172,4 @@ def _faults_in_child(pool: BufferPool, scope: Scope, buffer: Buffer, address: in
     faults += buffer.valid
     scope.release()
     pool.close()
-    # Nothing is mapped there, nor reserved.
-    faults += len(lines_of_maps(address))
-    return faults
+    return faults + is_held(address)

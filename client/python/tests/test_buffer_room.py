@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from daemon import Daemon, eventually
-from runtime_memory import MIB, ledger, lines_of_maps, nothing_leased
+from process_maps import lines_of_maps
+from runtime_memory import MIB, ledger, nothing_leased
 from tenure import BufferPool, BufferSpec, Client, TenureError, _connection
 from tenure.v1 import buffer_pb2
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import tenure
 from daemon import Daemon, eventually
+from process_maps import is_held
 from safetensors_file import write_floats
 from tenure import Client, LeaseLostError, ModelState, TenureError, _handle
 from tenure.v1 import handle_pb2
@@ -126,11 +127,7 @@ def _faults_in_child(client: Client, lease: tenure.WeightLease, address: int) ->
     faults += lease.valid
     faults += client.mapped_region_count
     client.close()
-    # Nothing is mapped there.
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        first, last = (int(part, 16) for part in line.split()[0].split("-"))
-        faults += first <= address < last
-    return faults
+    return faults + is_held(address)
 
 
 def test_when_the_daemon_is_gone_so_are_its_leases(daemon: Daemon) -> None:
