@@ -36,7 +36,7 @@ DeviceStore::~DeviceStore() {
     for (const auto& job : jobs_) job->Abandon(reason);
     work_.NotifyAll();
     export_work_.NotifyAll();
-    waste_.NotifyAll();
+    leaving_.Close();
     changed_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
@@ -150,9 +150,7 @@ void DeviceStore::Tick() {
       }
     }
     if (options_.cache_ttl != kForever) {
-      std::vector<Segment> unused = arena_.TakeCachedBefore(now - options_.cache_ttl);
-      if (!unused.empty()) waste_.NotifyOne();
-      std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
+      leaving_.Add(arena_.TakeCachedBefore(now - options_.cache_ttl));
     }
   }
   outbox.Send(options_.recall_wait);
@@ -165,20 +163,10 @@ void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
 }
 
 void DeviceStore::RunDestroyer() {
-  MutexLock lock(mutex_);
-  while (true) {
-    while (leaving_.empty() && !closing_) waste_.Wait(mutex_);
-    if (leaving_.empty()) return;
-    {
-      std::vector<Segment> batch = std::exchange(leaving_, {});
-      lock.Unlock();
-      Bytes destroyed;
-      for (const Segment& segment : batch) destroyed += segment.size();
-      batch.clear();
-      lock.Lock();
-      arena_.Left(destroyed);
-      CountPinned();
-    }
+  const MutexLock lock(mutex_);
+  while (const std::optional<Bytes> destroyed = leaving_.DestroyNext(mutex_)) {
+    arena_.Left(*destroyed);
+    CountPinned();
     Changed();
   }
 }
