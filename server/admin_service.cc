@@ -13,6 +13,8 @@ namespace {
 
 // Each may wait for a file system.
 constexpr int kMaxFits = 16;
+// Each holds a thread.
+constexpr int kMaxWaiting = 32;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -34,7 +36,8 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       clock_(clock),
       metrics_address_(std::move(metrics_address)),
       started_(clock.Now()),
-      fits_(kMaxFits) {}
+      fits_(kMaxFits),
+      waiting_(kMaxWaiting) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {

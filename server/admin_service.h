@@ -32,12 +32,16 @@ class AdminService final : public v1::AdminService::Service {
                               v1::ExplainRefusalResponse* response) override;
   grpc::Status Fit(grpc::ServerContext* context, const v1::FitRequest* request,
                    v1::FitResponse* response) override;
+  grpc::Status ListEvents(grpc::ServerContext* context, const v1::ListEventsRequest* request,
+                          v1::ListEventsResponse* response) override;
 
  private:
   Status Explain(grpc::ServerContext& context, const v1::ExplainRefusalRequest& request,
                  v1::ExplainRefusalResponse& response);
   // What would come of the same call now, if that can be told.
   std::optional<DeviceFit> FitAnew(const Refusal& refusal);
+  Status Events(grpc::ServerContext& context, const v1::ListEventsRequest& request,
+                v1::ListEventsResponse& response);
   Status FitAll(grpc::ServerContext& context, const v1::FitRequest& request,
                 v1::FitResponse& response);
 
@@ -49,7 +53,8 @@ class AdminService final : public v1::AdminService::Service {
   const Clock& clock_;
   const std::string metrics_address_;
   const Instant started_;
-  Limit fits_;  // calls that read files
+  Limit fits_;     // calls that read files
+  Limit waiting_;  // calls that wait for events
 };
 
 }  // namespace tenure

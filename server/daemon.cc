@@ -114,9 +114,10 @@ Status Daemon::Serve() {
 
   ticker_.emplace(kTickInterval, [this] { Tick(); });
   if (!config_.metrics_address.empty()) {
-    TENURE_ASSIGN_OR_RETURN(metrics_,
-                            MetricsServer::Start(config_.metrics_address,
-                                                 std::make_shared<Metrics>(store_, sessions_)));
+    TENURE_ASSIGN_OR_RETURN(
+        metrics_, MetricsServer::Start(
+                      config_.metrics_address,
+                      std::make_shared<Metrics>(store_, sessions_, rpcs_, MetricsOptions{})));
     metrics_address_ = metrics_->address();
   }
   HandleServerOptions options;
@@ -145,6 +146,9 @@ Status Daemon::ServeGrpc(const std::string& path) {
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   grpc_listener_.emplace(builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(rpcs_.NewInterceptorFactory());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&*models_);
   builder.RegisterService(&*leases_);
   builder.RegisterService(&*admin_);

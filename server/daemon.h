@@ -21,6 +21,7 @@
 #include "server/metrics_server.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
+#include "server/rpc_metrics.h"
 #include "server/session_registry.h"
 #include "server/ticker.h"
 #include "server/wanted_models.h"
@@ -72,6 +73,7 @@ class Daemon {
   WantedModels wanted_;
   Gate gate_;
   RefusalLog refusals_;
+  RpcMetrics rpcs_;
 
   std::string metrics_address_;
   std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has

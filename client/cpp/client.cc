@@ -8,6 +8,7 @@
 #include "client/cpp/reconnector.h"
 #include "client/cpp/session_pool.h"
 #include "client/cpp/translate.h"
+#include "client/cpp/translate_events.h"
 #include "client/cpp/translate_refusals.h"
 
 namespace tenure::client {
@@ -175,6 +176,15 @@ absl::StatusOr<std::vector<DeviceFit>> Client::Fit(const FitRequest& request,
   std::vector<DeviceFit> fits;
   for (const v1::DeviceFit& fit : response.devices()) fits.push_back(ToValue(fit));
   return fits;
+}
+
+absl::StatusOr<EventList> Client::ListEvents(const EventRequest& request,
+                                             const CallOptions& options) const {
+  v1::ListEventsResponse response;
+  TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(
+      *reconnector_, Deadline(options.timeout.value_or(timeout_ + request.wait)), options.cancel,
+      &Rpc::admin, &v1::AdminService::Stub::ListEvents, ToMessage(request), response));
+  return ToValue(response);
 }
 
 uint64_t Client::session_id() const { return reconnector_->last()->session().session_id(); }

@@ -22,6 +22,7 @@
 #include "core/region/region_table.h"
 #include "core/region/victims.h"
 #include "core/store/counters.h"
+#include "core/store/event_log.h"
 #include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
@@ -49,6 +50,7 @@ struct DeviceStoreOptions {
   int concurrent_loads = 2;
   // False if the capacity was taken from what was free while survivors held theirs.
   bool capacity_includes_survivors = true;
+  EventLog* event_log = nullptr;  // null: nobody wants to know
 };
 
 // The weights of one Device: its arena, Regions, models, leases, and the workers that fill them. It
@@ -201,6 +203,11 @@ class DeviceStore {
   void SetSurvivor(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what the Device says; with every end of a destruction, so that no byte is free
   // meanwhile.
+  // Records what has just happened; fills in when, where, and the ledger.
+  void Note(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, of a Region that may be gone.
+  void Note(EventKind kind, RegionId region, SessionId session = {})
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountPinned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
@@ -218,7 +225,8 @@ class DeviceStore {
   std::shared_ptr<LoadJob> FindJob(const std::string& name, const ContentId& content) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeCurrent(RegionId region, const ContentId& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountLoad(const LoadResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountLoad(SessionId session, RegionId region, const LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_worker.cc: one job from its turn to its end.
   void RunLoads();

@@ -24,6 +24,7 @@
 #include "server/lease_service.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
+#include "server/rpc_metrics.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
 #include "tests/support/gated_files.h"
@@ -81,6 +82,10 @@ class ServiceTest : public ::testing::Test {
     builder.RegisterService(model_service_.get());
     builder.RegisterService(lease_service_.get());
     builder.RegisterService(admin_service_.get());
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+        interceptors;
+    interceptors.push_back(rpcs_.NewInterceptorFactory());
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     server_ = builder.BuildAndStart();
     const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
     models_ = v1::ModelService::NewStub(channel);
@@ -148,6 +153,7 @@ class ServiceTest : public ::testing::Test {
   NoEvents events_;
   SessionRegistry sessions_{clock_, 10};
   RefusalLog refusals_{sessions_, clock_};
+  RpcMetrics rpcs_;
   SmallDevice* device_ = nullptr;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Gate> gate_;

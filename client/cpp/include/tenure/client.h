@@ -23,6 +23,7 @@
 #include "tenure/call_options.h"
 #include "tenure/daemon_status.h"
 #include "tenure/errors.h"
+#include "tenure/event.h"
 #include "tenure/export.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
@@ -118,6 +119,10 @@ class TENURE_CLIENT_API Client {
   // Whether there is room now, as each device says, or the one named. Takes nothing.
   absl::StatusOr<std::vector<DeviceFit>> Fit(const FitRequest& request,
                                              const CallOptions& options = {}) const;
+
+  // What happened, to anybody.
+  absl::StatusOr<EventList> ListEvents(const EventRequest& request,
+                                       const CallOptions& options = {}) const;
 
   // Of the last session that was opened.
   uint64_t session_id() const;
