@@ -117,8 +117,8 @@ class Prometheus(Running):
     ----------
     folder : Path
         Its own.
-    target : Callable
-        Gives where to scrape; asked once.
+    target : str
+        What to scrape.
     labels : Mapping
         Labels that every series gets.
     rules : list of Path
@@ -178,6 +178,8 @@ class Prometheus(Running):
             with urllib.request.urlopen(url, timeout=10) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == 503:
+                raise ConnectionError("not ready yet") from error
             raise AssertionError(f"{parameters}: {error.read().decode()}") from error
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
