@@ -1,6 +1,6 @@
-// emulated-gpu FOLDER: a machine with one emulated GPU in FOLDER, for tests that are not written in C++. Prints
-// what a process needs in its environment, a NAME=VALUE a line and then an empty one. Carries out the lines
-// that it reads, `lose` and `restore`, and answers each with `done`.
+// emulated-gpu FOLDER: a machine with one emulated GPU in FOLDER, for tests that are not written in
+// C++. Prints what a process needs in its environment, a NAME=VALUE a line and then an empty one.
+// Carries out the lines that it reads, `lose` and `restore`, and answers each with `done`.
 
 #include <iostream>
 #include <string>
