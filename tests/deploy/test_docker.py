@@ -105,19 +105,24 @@ def test_the_image_has_the_libraries_that_the_programs_want() -> None:
         ).stdout
         installed |= {re.split(r"[ :(]", each.strip())[0] for each in re.split(r"[,|\n]", depends) if each.strip()}
     linked = subprocess.run(["ldd", program, BIN / "tenurectl"], capture_output=True, text=True, check=True).stdout
-    for library in set(re.findall(r"=> (/\S+)", linked)):
-        if "libtenure_client" in library:
-            continue
-        owners = owners_of(library)
-        assert owners and owners & installed, f"{library} is of {owners}"
+    libraries = {path for path in re.findall(r"=> (/\S+)", linked) if "libtenure_client" not in path}
+    owners = owners_of(libraries)
+    assert {path for path in libraries if not owners[path] & installed} == set(), owners
 
 
-def owners_of(library: str) -> set[str]:
-    """The packages that have a file, which may be listed by its path before /usr was merged or after."""
-    found: set[str] = set()
-    for path in {library, os.path.realpath(library), library.removeprefix("/usr"), f"/usr{library}"}:
-        done = subprocess.run(["dpkg-query", "--search", path], capture_output=True, text=True)
-        found |= {line.split(":")[0] for line in done.stdout.splitlines()}
+def owners_of(libraries: set[str]) -> dict[str, set[str]]:
+    """The packages that have each file, which may be listed by its path before /usr was merged or after."""
+    paths = {
+        alias: path
+        for path in libraries
+        for alias in (path, os.path.realpath(path), path.removeprefix("/usr"), f"/usr{path}")
+    }
+    found: dict[str, set[str]] = {path: set() for path in libraries}
+    listed = subprocess.run(["dpkg-query", "--search", *paths], capture_output=True, text=True).stdout
+    for line in listed.splitlines():
+        package, _, path = line.partition(": ")
+        if path in paths:
+            found[paths[path]].add(package.split(":")[0])
     return found
 
 

@@ -215,6 +215,7 @@ def test_what_is_scraped_has_the_labels_that_alerts_and_dashboards_know() -> Non
         ({"devices": [{"total": "10 gigabytes"}]}, "total"),
         ({"devices": [{"backend": "rocm"}]}, "backend"),
         ({"devices": [{"backend": "host"}]}, "host:0 must say its total"),
+        ({"devices": [{"backend": "host", "total": "all-4GiB"}]}, "a size is a whole number"),
         ({"devices": [{"total": "1GiB", "weights": "90%", "runtime": "20%"}]}, "more than its total"),
         ({"modelRoots": [{"name": "models"}]}, "modelRoots"),
         ({"modelRoots": [{"name": "My models", "hostPath": {"path": "/srv"}}]}, "name"),
