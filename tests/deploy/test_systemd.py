@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from processes import BIN, ROOT
 
 FOLDER = ROOT / "deploy" / "systemd"
@@ -72,12 +72,12 @@ def test_the_watchdog_and_the_reload_are_the_daemons() -> None:
     assert found["WatchdogSec"] == "30s"
 
 
-def test_it_has_time_to_drain() -> None:
-    """Longer than the defaults of drain_timeout and driver_timeout together."""
-    config = (ROOT / "configs" / "quickstart.yaml").read_text()
-    defaults = [re.search(rf"^{key}:.*default (\d+)s", config, re.M) for key in ("drain_timeout", "driver_timeout")]
-    needed = sum(int(found.group(1)) for found in defaults if found)
-    assert needed > 0 and int(settings()["TimeoutStopSec"].removesuffix("s")) > needed
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_it_has_time_to_drain(path: Path) -> None:
+    """Longer than drain_timeout and driver_timeout of each configuration together."""
+    config = {"drain_timeout": "30s", "driver_timeout": "60s", **yaml.safe_load(path.read_text())}
+    needed = sum(int(config[key].removesuffix("s")) for key in ("drain_timeout", "driver_timeout"))
+    assert int(settings()["TimeoutStopSec"].removesuffix("s")) > needed
 
 
 def test_the_sockets_directory_outlives_the_daemon() -> None:
