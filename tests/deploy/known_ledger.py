@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import tenure
-
 import checkpoints
 from checkpoints import MIB
+from client_library import tenure
 from client_process import ClientProcess
 from processes import Daemon, eventually
 

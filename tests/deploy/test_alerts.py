@@ -18,8 +18,8 @@ import checkpoints
 import metric_names
 import pytest
 import scaled_rules
-import tenure
 from checkpoints import MIB
+from client_library import tenure
 from client_process import ClientProcess
 from emulated_gpu import EmulatedGpu
 from processes import ROOT, Daemon, Prometheus, eventually

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import client_library  # noqa: F401  the sample needs it in its path
 import pytest
 import yaml
 from processes import PATIENCE, ROOT, Daemon

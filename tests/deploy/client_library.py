@@ -1,4 +1,7 @@
-"""Lets tests and the clients that they start import the Python client out of this tree."""
+"""The Python client out of this tree, for the test and for the programs that it starts.
+
+To be imported instead of `tenure` itself.
+"""
 
 from __future__ import annotations
 
@@ -13,3 +16,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [CLIENT, os.environ.get(
 import generate_protocol  # noqa: E402
 
 generate_protocol.generate()
+
+import tenure  # noqa: E402
+
+__all__ = ["tenure"]
