@@ -5,7 +5,6 @@ A real Prometheus evaluates the real rules, sixty times as fast (scaled_rules), 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
