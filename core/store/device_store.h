@@ -27,6 +27,7 @@
 #include "core/store/id_sequences.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
 #include "core/store/session.h"
@@ -163,6 +164,8 @@ class DeviceStore {
     Status lost;    // see Lost
   };
   Snapshot TakeSnapshot() const;
+  // Every Region and who holds it, under one hold of the mutex.
+  WeightsMap TakeMap() const;
   RegionUse UseBy(SessionId session) const;
 
   // CHECKs every invariant of every table, and that the ledger balances.
@@ -293,6 +296,8 @@ class DeviceStore {
   Ledger LedgerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ModelView ViewOf(const Model& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Holder> HoldersOf(RegionId region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // memory_map.cc
+  RegionMap MapOf(const Region& region, Instant now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   const DeviceStoreOptions options_;

@@ -24,6 +24,7 @@
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/load.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/pool_grant.h"
 #include "core/store/session.h"
@@ -109,6 +110,8 @@ class RuntimeStore {
     uint64_t waiting = 0;
   };
   Snapshot TakeSnapshot() const;
+  // Every Pool and what lies in it, under one hold of the mutex.
+  RuntimeMap TakeMap() const;
   PoolTable::Use UseBy(SessionId session) const;
   // Bytes that Pools could grow by at once.
   Bytes Available() const;
