@@ -1,9 +1,10 @@
 #include "server/http_pages.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <prometheus/text_serializer.h>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "core/base/status.h"
 #include "core/device/cuda_device.h"
@@ -50,13 +51,13 @@ HttpReply Readiness(const HttpSources& sources) {
     const DeviceStore::Snapshot weights = store.TakeSnapshot();
     const RuntimeStore::Snapshot runtime = sources.store.runtimes()[i]->TakeSnapshot();
     device_left = device_left || weights.lost.ok();
-    devices.push_back({{"name", store.device_info().name},
-                       {"backend", store.device_info().backend},
-                       {"uuid", store.device_info().uuid},
-                       {"serving", weights.lost.ok()},
-                       {"lost", std::string(weights.lost.message())},
-                       {"arenas",
-                        {ToJson("weights", weights.ledger), ToJson("runtime", runtime.ledger)}}});
+    devices.push_back(
+        {{"name", store.device_info().name},
+         {"backend", store.device_info().backend},
+         {"uuid", store.device_info().uuid},
+         {"serving", weights.lost.ok()},
+         {"lost", std::string(weights.lost.message())},
+         {"arenas", {ToJson("weights", weights.ledger), ToJson("runtime", runtime.ledger)}}});
   }
   Json pending = Json::array();
   for (const WantedModels::Pending& each : progress.pending) pending.push_back(ToJson(each));
@@ -87,16 +88,14 @@ HttpPages MakeHttpPages(HttpSources sources) {
                           .body = MapPage(""),
                           .policy = MapPagePolicy() + "; frame-ancestors 'none'"};
        }},
-      {"/healthz",
-       [] { return HttpReply{.type = "text/plain; charset=utf-8", .body = "ok\n"}; }},
+      {"/healthz", [] { return HttpReply{.type = "text/plain; charset=utf-8", .body = "ok\n"}; }},
       {"/map.json",
-       [shared] {
-         return HttpReply{.type = kJsonType, .body = ToJson(shared->maps.Take())};
-       }},
+       [shared] { return HttpReply{.type = kJsonType, .body = ToJson(shared->maps.Take())}; }},
       {"/metrics",
        [shared] {
-         return HttpReply{.type = "text/plain; version=0.0.4; charset=utf-8",
-                          .body = prometheus::TextSerializer().Serialize(shared->metrics.Collect())};
+         return HttpReply{
+             .type = "text/plain; version=0.0.4; charset=utf-8",
+             .body = prometheus::TextSerializer().Serialize(shared->metrics.Collect())};
        }},
       {"/readyz", [shared] { return Readiness(*shared); }},
       {"/version", [shared] { return Version(*shared); }},

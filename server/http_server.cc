@@ -80,9 +80,8 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& addre
   callbacks.begin_request = &HttpServer::OnRequest;
   callbacks.log_message = &HttpServer::OnLog;
   std::array<char, 256> fault{};
-  mg_init_data init{.callbacks = &callbacks,
-                    .user_data = server.get(),
-                    .configuration_options = options.data()};
+  mg_init_data init{
+      .callbacks = &callbacks, .user_data = server.get(), .configuration_options = options.data()};
   mg_error_data error{.code = nullptr, .text = fault.data(), .text_buffer_size = fault.size()};
   server->server_ = mg_start2(&init, &error);
   if (server->server_ == nullptr) {

@@ -21,8 +21,7 @@ v1::GetMemoryMapResponse MapParts::Cut(uint64_t id, const std::string& bytes, si
   response.set_part(bytes.substr(offset, part_size_));
   const size_t next = offset + response.part().size();
   if (next < bytes.size()) {
-    response.set_next_page_token(
-        MakePageToken(kList, {std::to_string(id), std::to_string(next)}));
+    response.set_next_page_token(MakePageToken(kList, {std::to_string(id), std::to_string(next)}));
   }
   return response;
 }
@@ -33,8 +32,7 @@ StatusOr<v1::GetMemoryMapResponse> MapParts::Get(const v1::GetMemoryMapRequest& 
     if (bytes.size() <= part_size_) return Cut(0, bytes, 0);
     const MutexLock lock(mutex_);
     if (kept_.size() == kMostMaps) kept_.pop_front();
-    kept_.push_back(
-        {.id = ++last_id_, .bytes = std::move(bytes), .until = clock_.Now() + kKept});
+    kept_.push_back({.id = ++last_id_, .bytes = std::move(bytes), .until = clock_.Now() + kKept});
     return Cut(last_id_, kept_.back().bytes, 0);
   }
   TENURE_ASSIGN_OR_RETURN(const std::vector<std::string> fields,

@@ -197,7 +197,8 @@ v1::MemoryMap MapMaker::Take() const {
   const auto time = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   map.mutable_time()->set_seconds(seconds.count());
-  map.mutable_time()->set_nanos(static_cast<int32_t>(std::chrono::nanoseconds(time - seconds).count()));
+  map.mutable_time()->set_nanos(
+      static_cast<int32_t>(std::chrono::nanoseconds(time - seconds).count()));
   *map.mutable_uptime() = ToProto(clock_.Now() - started_);
   Identities sessions;
   for (size_t i = 0; i < store_.devices().size(); ++i) {

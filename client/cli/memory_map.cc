@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 namespace tenure::cli {
 namespace {
@@ -27,9 +28,7 @@ uint64_t Number(const json& object, const char* name) {
   return value;
 }
 
-std::string Text(const json& object, const char* name) {
-  return object.value(name, std::string());
-}
+std::string Text(const json& object, const char* name) { return object.value(name, std::string()); }
 
 // "12.5s".
 Left Span(const json& object, const char* name) {
@@ -119,12 +118,11 @@ MapPool PoolOf(const json& from) {
         {.offset = Number(each, "offset"), .state = SegmentState(each, pool.live)});
   }
   for (const json& each : List(from, "buffers")) {
-    pool.buffers.push_back(
-        {.offset = Number(each, "offset"),
-         .size = Number(each, "size"),
-         .requested = Number(each, "requested"),
-         .kind = Word(each, "kind", "BUFFER_KIND_"),
-         .age = Span(each, "age").value_or(std::chrono::nanoseconds::zero())});
+    pool.buffers.push_back({.offset = Number(each, "offset"),
+                            .size = Number(each, "size"),
+                            .requested = Number(each, "requested"),
+                            .kind = Word(each, "kind", "BUFFER_KIND_"),
+                            .age = Span(each, "age").value_or(std::chrono::nanoseconds::zero())});
   }
   return pool;
 }

@@ -330,16 +330,24 @@ class Tape {
         for (const piece of this.pieces(item, begin, end)) this.fill({...piece, y: piece.y + 2, h: piece.h - 4}, 'leased', 0);
       }
     }
-    if (item.label && widest && widest.w > 46 && this.rowHeight >= 16) {
-      context.save();
-      context.beginPath();
-      context.rect(widest.x + 4, widest.y, widest.w - 10, widest.h);
-      context.clip();
+    const text = item.label && widest && widest.w > 34 ? this.fitting(item.label, widest.w - 13) : '';
+    if (text) {
       context.fillStyle = paint.text[item.state === 'pooled' && item.buffers.length ? 'leased' : item.state];
-      context.fillText(item.label, widest.x + 7, widest.y + widest.h / 2 + 0.5);
-      context.restore();
+      context.fillText(text, widest.x + 6, widest.y + widest.h / 2 + 0.5);
     }
     context.globalAlpha = 1;
+  }
+
+  // The name, or its last part, or as much of that as has room.
+  fitting(name, room) {
+    const {context} = this;
+    const last = name.slice(name.lastIndexOf('/') + 1) || name;
+    for (const text of [name, last]) if (context.measureText(text).width <= room) return text;
+    for (let length = last.length - 1; length >= 3; --length) {
+      const text = `${last.slice(0, length)}…`;
+      if (context.measureText(text).width <= room) return text;
+    }
+    return '';
   }
 
   fill(piece, state, radius = 2.5) {
@@ -444,9 +452,9 @@ class Tape {
 function drawChart(canvas, arena) {
   const {context, width, height} = sharp(canvas, 72);
   const points = shown.history.get(arena.key) || [];
-  const last = performance.now();
-  const first = Math.min(shown.opened, last - 60000);
-  const x = (time) => (time - first) / (last - first) * width;
+  const now = performance.now();
+  const first = shown.opened;
+  const x = (time) => (time - first) / Math.max(60000, now - first) * width;
   const y = (share) => 3 + (1 - share) * (height - 5);
   context.strokeStyle = paint.line;
   context.lineWidth = 1;
@@ -460,7 +468,7 @@ function drawChart(canvas, arena) {
   const line = (value, color, dashes) => {
     context.beginPath();
     points.forEach((point, i) => context[i ? 'lineTo' : 'moveTo'](x(point.time), y(value(point))));
-    context.lineTo(width, y(value(points[points.length - 1])));
+    context.lineTo(x(now), y(value(points[points.length - 1])));
     context.strokeStyle = color;
     context.lineWidth = 1.75;
     context.setLineDash(dashes);
@@ -471,8 +479,8 @@ function drawChart(canvas, arena) {
   context.beginPath();
   context.moveTo(x(points[0].time), y(0));
   for (const point of points) context.lineTo(x(point.time), y(point.allocated / arena.capacity));
-  context.lineTo(width, y(points[points.length - 1].allocated / arena.capacity));
-  context.lineTo(width, y(0));
+  context.lineTo(x(now), y(points[points.length - 1].allocated / arena.capacity));
+  context.lineTo(x(now), y(0));
   context.globalAlpha = 0.18;
   context.fillStyle = paint.fill.leased;
   context.fill();
@@ -533,7 +541,7 @@ function renderArena(parts, arena) {
     ['fragmentation', ledger.fragmentation_ratio.toFixed(3), 'var(--quarantined)', 'key dashed']];
   parts.labels.replaceChildren(...labels.map(([name, value, color, key]) =>
       el('span', {}, el('span', {class: key, color}), `${name} ${value}`)),
-  el('span', {}, `of ${bytesText(arena.capacity)}, since ${spanText((performance.now() - shown.opened) / 1000)} ago`));
+  el('span', {}, `of ${bytesText(arena.capacity)}, over ${spanText(Math.max(1, (performance.now() - shown.opened) / 1000))}`));
   parts.chart.setAttribute('aria-label', labels.map(([name, value]) => `${name} ${value}`).join(', '));
   parts.tape.update(arena);
 }

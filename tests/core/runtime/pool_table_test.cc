@@ -221,8 +221,8 @@ TEST_F(PoolTableTest, ASessionCannotHoldBuffersWithoutEnd) {
   next.Expect(Bytes(0));
   next.Fill(Bytes(0), *device_.CreateSegment(SegmentUse::kRuntime, MiB(8)), now_);
   const std::vector<BufferSpec> one = {{.size = Bytes(1)}};
-  EXPECT_TRUE(
-      HasReason(table.AddBuffers(next, one, next.Place(one).blocks, now_).status(), Reason::kLimit));
+  EXPECT_TRUE(HasReason(table.AddBuffers(next, one, next.Place(one).blocks, now_).status(),
+                        Reason::kLimit));
   EXPECT_TRUE(HasReason(table.Release(kSession, BufferId(1), now_), Reason::kLeaseExpired));
   EXPECT_TRUE(table.AddBuffers(next, one, next.Place(one).blocks, now_).ok());
   table.Validate();

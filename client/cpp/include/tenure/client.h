@@ -119,8 +119,8 @@ class TENURE_CLIENT_API Client {
   absl::StatusOr<std::vector<DeviceFit>> Fit(const FitRequest& request,
                                              const CallOptions& options = {}) const;
 
-  // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto, with
-  // the names there.
+  // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto,
+  // with the names there.
   absl::StatusOr<std::string> MemoryMapJson(const CallOptions& options = {}) const;
 
   // Of the last session that was opened.
