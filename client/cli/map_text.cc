@@ -34,7 +34,8 @@ constexpr std::array<State, 10> kStates = {{
 }};
 
 constexpr size_t kOffsetWidth = 11;
-constexpr size_t kMostLines = 16;
+constexpr size_t kMostLines = 12;
+constexpr uint64_t kCharactersEach = 8;
 
 // Bytes side by side that are alike.
 struct Stretch {
@@ -92,15 +93,14 @@ uint64_t Smallest(const MapArena& arena) {
   return std::max<uint64_t>(1, smallest);
 }
 
-// A power of two, so that lines begin at round offsets; small enough to show the smallest part if
-// kMostLines lines can.
-uint64_t BytesPerCharacter(const MapArena& arena, uint64_t characters) {
+// A power of two, so that lines begin at round offsets; small enough to give the smallest part
+// kCharactersEach, as far as kMostLines allow.
+uint64_t BytesPerCharacter(const MapArena& arena, uint64_t columns) {
   const uint64_t capacity = arena.ledger.capacity;
   uint64_t bytes = 1;
-  while (bytes * characters < capacity) bytes *= 2;
-  while (bytes > 1 && bytes > Smallest(arena) && bytes / 2 * characters * kMostLines >= capacity) {
-    bytes /= 2;
-  }
+  while (bytes * columns < capacity) bytes *= 2;
+  const auto fits = [&](uint64_t unit) { return unit * columns * kMostLines >= capacity; };
+  while (bytes > 1 && bytes * kCharactersEach > Smallest(arena) && fits(bytes / 2)) bytes /= 2;
   return bytes;
 }
 

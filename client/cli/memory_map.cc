@@ -80,7 +80,6 @@ client::ArenaLedger LedgerOf(const json& from) {
 
 MapRegion RegionOf(const json& from) {
   MapRegion region;
-  region.region_id = Number(from, "region_id");
   region.model = Text(from, "model");
   region.revision = Number(from, "revision");
   region.state = Word(from, "holding", "HOLDING_");

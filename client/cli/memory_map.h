@@ -29,7 +29,6 @@ struct MapHolder {
 };
 
 struct MapRegion {
-  uint64_t region_id = 0;
   std::string model;
   uint64_t revision = 0;
   std::string state;  // "leased"
