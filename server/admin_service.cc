@@ -27,7 +27,8 @@ std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
 
 AdminService::AdminService(Store& store, const WantedModels& wanted,
                            const SessionRegistry& sessions, const RefusalLog& refusals,
-                           const Gate& gate, const Clock& clock, std::string metrics_address)
+                           const Gate& gate, const MapMaker& maps, const Clock& clock,
+                           std::string metrics_address)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
@@ -37,7 +38,8 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       metrics_address_(std::move(metrics_address)),
       started_(clock.Now()),
       fits_(kMaxFits),
-      waiting_(kMaxWaiting) {}
+      waiting_(kMaxWaiting),
+      maps_(maps, clock) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {
@@ -134,6 +136,17 @@ Status AdminService::FitAll(grpc::ServerContext& context, const v1::FitRequest& 
   TENURE_RETURN_IF_ERROR(fits.status());
   for (const DeviceFit& fit : *fits) *response.add_devices() = ToProto(fit);
   return absl::OkStatus();
+}
+
+grpc::Status AdminService::GetMemoryMap(grpc::ServerContext* context,
+                                        const v1::GetMemoryMapRequest* request,
+                                        v1::GetMemoryMapResponse* response) {
+  const Status admitted = gate_.Admit(*context).status();
+  if (!admitted.ok()) return ToGrpcStatus(admitted);
+  StatusOr<v1::GetMemoryMapResponse> part = maps_.Get(*request);
+  if (!part.ok()) return ToGrpcStatus(part.status());
+  *response = *std::move(part);
+  return grpc::Status::OK;
 }
 
 }  // namespace tenure

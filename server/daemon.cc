@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "server/device_plan.h"
+#include "server/http_pages.h"
 
 namespace tenure {
 namespace {
@@ -104,7 +105,9 @@ Daemon::Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Cloc
              *files_, handles_),
       wanted_(store_, PinPath(config), config.models),
       gate_(std::move(boot_id), sessions_, *clock_),
-      refusals_(sessions_, *clock_) {}
+      refusals_(sessions_, *clock_),
+      maps_(store_, *clock_, gate_.boot_id()),
+      metrics_(store_, sessions_, rpcs_, MetricsOptions{}) {}
 
 Status Daemon::Serve() {
   const std::string grpc_path = config_.directory + "/grpc.sock";
@@ -113,13 +116,7 @@ Status Daemon::Serve() {
   TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(handle_path));
 
   ticker_.emplace(kTickInterval, [this] { Tick(); });
-  if (!config_.metrics_address.empty()) {
-    TENURE_ASSIGN_OR_RETURN(
-        metrics_, MetricsServer::Start(
-                      config_.metrics_address,
-                      std::make_shared<Metrics>(store_, sessions_, rpcs_, MetricsOptions{})));
-    metrics_address_ = metrics_->address();
-  }
+  TENURE_RETURN_IF_ERROR(ServeHttp());
   HandleServerOptions options;
   options.path = handle_path;
   options.mode = kSocketMode;
@@ -134,13 +131,27 @@ Status Daemon::Serve() {
                boot_id(), config_.directory, metrics_address_.empty() ? "off" : metrics_address_);
   SetReady(false);
   wanted_.Start([this] { SetReady(true); });
+  serving_.store(true);
+  return absl::OkStatus();
+}
+
+Status Daemon::ServeHttp() {
+  if (config_.metrics_address.empty()) return absl::OkStatus();
+  HttpPages pages = MakeHttpPages({.store = store_,
+                                   .wanted = wanted_,
+                                   .metrics = metrics_,
+                                   .maps = maps_,
+                                   .boot_id = boot_id(),
+                                   .serving = [this] { return serving_.load(); }});
+  TENURE_ASSIGN_OR_RETURN(http_, HttpServer::Start(config_.metrics_address, std::move(pages)));
+  metrics_address_ = http_->address();
   return absl::OkStatus();
 }
 
 Status Daemon::ServeGrpc(const std::string& path) {
   models_.emplace(store_, wanted_, refusals_, gate_, *clock_, config_.max_watchers);
   leases_.emplace(store_, refusals_, gate_, *clock_);
-  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, *clock_, metrics_address_);
+  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, maps_, *clock_, metrics_address_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -190,6 +201,7 @@ void Daemon::Stop(Duration timeout) {
   const Instant started = clock_->Now();
   spdlog::info("stopping drain_timeout_ms={}",
                std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
+  serving_.store(false);
   gate_.CloseForLoads();
   wanted_.Stop();
   grpc_->GetHealthCheckService()->SetServingStatus(false);
@@ -207,7 +219,7 @@ void Daemon::Stop(Duration timeout) {
 
 Daemon::~Daemon() {
   if (grpc_ != nullptr) Stop(Duration::zero());
-  metrics_.reset();
+  http_.reset();
   ticker_.reset();
   handles_.Stop();
 }

@@ -48,6 +48,8 @@ void AddSessions(CLI::App& app, const Globals& globals, Action& action);
 void AddFit(CLI::App& app, const Globals& globals, Action& action);
 void AddExplain(CLI::App& app, const Globals& globals, Action& action);
 void AddEvents(CLI::App& app, const Globals& globals, Action& action);
+void AddMap(CLI::App& app, const Globals& globals, Action& action);
+void AddTop(CLI::App& app, const Globals& globals, Action& action);
 void AddHealth(CLI::App& app, const Globals& globals, Action& action);
 void AddVersion(CLI::App& app, const Globals& globals, Action& action);
 

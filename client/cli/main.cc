@@ -34,7 +34,7 @@ int Main(int argc, char** argv) {
   app.add_option("--timeout", timeout, "Give up after this long, such as 30s or 2m")
       ->check(CheckDuration);
   for (const auto add : {AddLoad, AddUnload, AddModels, AddModel, AddWatch, AddArenas, AddSessions,
-                         AddFit, AddExplain, AddEvents, AddHealth, AddVersion}) {
+                         AddMap, AddTop, AddFit, AddExplain, AddEvents, AddHealth, AddVersion}) {
     add(app, globals, action);
   }
   try {

@@ -29,6 +29,7 @@
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
 #include "core/store/session.h"
@@ -171,6 +172,8 @@ class DeviceStore {
   Snapshot TakeSnapshot() const;
   // The peaks count anew from now on.
   void ForgetPeaks();
+  // Every Region and who holds it, under one hold of the mutex.
+  WeightsMap TakeMap() const;
   RegionUse UseBy(SessionId session) const;
 
   // CHECKs every invariant of every table, and that the ledger balances.
@@ -307,6 +310,8 @@ class DeviceStore {
   Ledger LedgerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ModelView ViewOf(const Model& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Holder> HoldersOf(RegionId region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // memory_map.cc
+  RegionMap MapOf(const Region& region, Instant now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   const DeviceStoreOptions options_;

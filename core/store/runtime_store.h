@@ -27,6 +27,7 @@
 #include "core/store/id_sequences.h"
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/pool_grant.h"
 #include "core/store/session.h"
@@ -124,6 +125,8 @@ class RuntimeStore {
   Snapshot TakeSnapshot() const;
   // The peaks count anew from now on.
   void ForgetPeaks();
+  // Every Pool and what lies in it, under one hold of the mutex.
+  RuntimeMap TakeMap() const;
   PoolTable::Use UseBy(SessionId session) const;
   // Bytes that Pools could grow by at once.
   Bytes Available() const;

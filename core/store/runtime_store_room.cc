@@ -150,7 +150,8 @@ Pool::Placement RuntimeStore::TryPlace(Waiter& waiter, Pool& pool) {
     const auto& specs = std::get<std::vector<BufferSpec>>(waiter.request.wanted);
     placement = Place(waiter.request, pool);
     if (!placement.placed()) return placement;
-    StatusOr<std::vector<Buffer>> buffers = pools_.AddBuffers(pool, specs, placement.blocks);
+    StatusOr<std::vector<Buffer>> buffers =
+        pools_.AddBuffers(pool, specs, placement.blocks, clock_.Now());
     if (!buffers.ok()) {
       waiter.result = buffers.status();
       return placement;

@@ -22,6 +22,7 @@
 #include "server/admin_service.h"
 #include "server/gate.h"
 #include "server/lease_service.h"
+#include "server/memory_map.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
 #include "server/rpc_metrics.h"
@@ -73,8 +74,9 @@ class ServiceTest : public ::testing::Test {
     model_service_ =
         std::make_unique<ModelService>(*store_, *wanted_, refusals_, *gate_, clock_, kMaxWatchers);
     lease_service_ = std::make_unique<LeaseService>(*store_, refusals_, *gate_, clock_);
+    maps_ = std::make_unique<MapMaker>(*store_, clock_, kBootId);
     admin_service_ = std::make_unique<AdminService>(*store_, *wanted_, sessions_, refusals_, *gate_,
-                                                    clock_, "127.0.0.1:1");
+                                                    *maps_, clock_, "127.0.0.1:1");
 
     const std::string target = "unix:" + (directory_ / "grpc.sock");
     grpc::ServerBuilder builder;
@@ -160,6 +162,7 @@ class ServiceTest : public ::testing::Test {
   std::unique_ptr<WantedModels> wanted_;
   std::unique_ptr<ModelService> model_service_;
   std::unique_ptr<LeaseService> lease_service_;
+  std::unique_ptr<MapMaker> maps_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::ModelService::Stub> models_;

@@ -123,6 +123,9 @@ class TENURE_CLIENT_API Client {
   // What happened, to anybody.
   absl::StatusOr<EventList> ListEvents(const EventRequest& request,
                                        const CallOptions& options = {}) const;
+  // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto,
+  // with the names there.
+  absl::StatusOr<std::string> MemoryMapJson(const CallOptions& options = {}) const;
 
   // Of the last session that was opened.
   uint64_t session_id() const;
