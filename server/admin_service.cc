@@ -13,6 +13,8 @@ namespace {
 
 // Each may wait for a file system.
 constexpr int kMaxFits = 16;
+// Each holds a thread while clients let go.
+constexpr int kMaxDrains = 16;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -25,7 +27,8 @@ std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
 
 AdminService::AdminService(Store& store, const WantedModels& wanted,
                            const SessionRegistry& sessions, const RefusalLog& refusals,
-                           const Gate& gate, const Clock& clock, std::string metrics_address)
+                           const Gate& gate, const Clock& clock, std::string metrics_address,
+                           Control& control)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
@@ -34,7 +37,9 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       clock_(clock),
       metrics_address_(std::move(metrics_address)),
       started_(clock.Now()),
-      fits_(kMaxFits) {}
+      fits_(kMaxFits),
+      control_(control),
+      drains_(kMaxDrains) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/region/region_state.h"
+#include "server/metrics_operation.h"
 
 namespace tenure {
 namespace {
@@ -316,9 +317,10 @@ void AddOne(Families& out, const char* name, const char* help, Labels labels, do
 
 }  // namespace
 
-Metrics::Metrics(const Store& store, const SessionRegistry& sessions)
+Metrics::Metrics(const Store& store, const SessionRegistry& sessions, const ReloadLog& reloads)
     : store_(store),
       sessions_(sessions),
+      reloads_(reloads),
       start_time_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
                       .count()) {}
 
@@ -340,6 +342,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
   AddBuffers(out, snapshots);
   AddBackend(out, snapshots);
   AddSessions(out, sessions_);
+  AddOperation(out, store_, reloads_.Get());
   return out;
 }
 

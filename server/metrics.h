@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/store/store.h"
+#include "server/reload_log.h"
 #include "server/session_registry.h"
 
 namespace tenure {
@@ -14,14 +15,15 @@ namespace tenure {
 // client made up. A label that names something of the API is spelt as there. Thread-safe.
 class Metrics final : public prometheus::Collectable {
  public:
-  // Both outlive the metrics. The process counts as started now.
-  Metrics(const Store& store, const SessionRegistry& sessions);
+  // All outlive the metrics. The process counts as started now.
+  Metrics(const Store& store, const SessionRegistry& sessions, const ReloadLog& reloads);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const Store& store_;
   const SessionRegistry& sessions_;
+  const ReloadLog& reloads_;
   const double start_time_;  // seconds since 1970
 };
 

@@ -126,6 +126,7 @@ Device ToValue(const v1::Device& device) {
                             counters.exports()};
   value.foreign_bytes = device.foreign_bytes();
   value.lost = device.lost();
+  value.cordoned = device.cordoned();
   return value;
 }
 

@@ -16,8 +16,9 @@ namespace tenure {
 enum class ReclaimCause {
   kExpired,   // its TTL was over
   kPressure,  // a load needed the room
+  kTrimmed,   // an operator wanted it back
 };
-inline constexpr size_t kReclaimCauses = 2;
+inline constexpr size_t kReclaimCauses = 3;
 std::string_view ReclaimCauseName(ReclaimCause cause);
 
 // How often each duration bucket was hit; the last one has no upper bound.

@@ -16,7 +16,11 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
   const MutexLock lock(mutex_);
   TENURE_RETURN_IF_ERROR(lost_);
   const Instant now = clock_.Now();
-  TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, options_.lease_ttl, now));
+  if (cordoned_ && FindPool(request.session) == nullptr) {
+    ++counters_.refusals[std::string(ReasonName(Reason::kCordoned))];
+    return RefuseCordoned(request);
+  }
+  TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, times_.lease_ttl, now));
   Waiter waiter{.request = request,
                 .pool = pool->id(),
                 .give_up = After(now, request.wait),
@@ -49,8 +53,9 @@ StatusOr<PoolGrant> RuntimeStore::Await(Waiter& waiter, const CallLimits& limits
       Outbox outbox(events_);
       Press(waiter, outbox);
       if (!outbox.empty()) {
+        const Duration answer_within = times_.recall_wait;
         mutex_.Unlock();
-        outbox.Send(options_.recall_wait);
+        outbox.Send(answer_within);
         mutex_.Lock();
         continue;
       }
@@ -256,7 +261,7 @@ void RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
     outbox.AddMemoryWanted(holding.session, holding.pool,
                            lacking - shape_.segment_size * unused.size());
   }
-  waiter.asked_until = outbox.empty() ? Instant() : After(clock_.Now(), options_.recall_wait);
+  waiter.asked_until = outbox.empty() ? Instant() : After(clock_.Now(), times_.recall_wait);
 }
 
 }  // namespace tenure

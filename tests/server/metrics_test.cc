@@ -55,7 +55,8 @@ class MetricsTest : public ServiceTest {
     }
   }
 
-  const Metrics metrics_{*store_, sessions_};
+  ReloadLog reloads_;
+  const Metrics metrics_{*store_, sessions_, reloads_};
 };
 
 TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
@@ -199,7 +200,7 @@ TEST_F(MetricsTest, BucketsOfAHistogramAreCumulative) {
 }
 
 TEST_F(MetricsTest, IsServedAtAnyFreePort) {
-  const auto metrics = std::make_shared<Metrics>(*store_, sessions_);
+  const auto metrics = std::make_shared<Metrics>(*store_, sessions_, reloads_);
   const auto server = MetricsServer::Start("127.0.0.1:0", metrics);
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_TRUE((*server)->address().starts_with("127.0.0.1:"));
@@ -208,7 +209,8 @@ TEST_F(MetricsTest, IsServedAtAnyFreePort) {
 }
 
 TEST_F(MetricsTest, ServingEndsAtOnce) {
-  auto server = MetricsServer::Start("127.0.0.1:0", std::make_shared<Metrics>(*store_, sessions_));
+  auto server =
+      MetricsServer::Start("127.0.0.1:0", std::make_shared<Metrics>(*store_, sessions_, reloads_));
   ASSERT_TRUE(server.ok()) << server.status();
   const Instant before = clock_.Now();
   server->reset();
