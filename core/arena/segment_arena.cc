@@ -110,6 +110,12 @@ void SegmentArena::Left(Bytes size) {
   Destroyed(size);
 }
 
+uint64_t SegmentArena::cached_segments() const {
+  uint64_t segments = 0;
+  for (const auto& [size, cached] : cache_) segments += cached.size();
+  return segments;
+}
+
 void SegmentArena::Validate() const {
   TENURE_CHECK(claimed_ + cached_ + leaving_ <= capacity());
   Bytes cached;

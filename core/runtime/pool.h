@@ -106,6 +106,10 @@ class Pool {
   // REQUIRES: closed, no share, no export.
   Segment Take(Bytes offset);
 
+  // Between the two calls blocks are placed as if these Segments were not there. REQUIRES: Unused.
+  void SetAside(std::span<const Bytes> offsets);
+  void TakeBack(std::span<const Bytes> offsets);
+
   // The largest Buffer that could be placed once at most `most` Segments had come.
   Bytes LargestFree(uint64_t most) const;
   // Live Buffers around the largest hole of the filled Segments of a kind: what to wait for. None

@@ -129,6 +129,12 @@ class PoolTable {
     size_t shares = 0;
   };
   std::vector<Holding> Holdings() const;
+  // Of all live Pools: in no Buffer, and granted to nobody.
+  Bytes free() const {
+    Bytes free;
+    for (const auto& [id, entry] : pools_) free += entry.live ? entry.pool.bytes().free() : Bytes();
+    return free;
+  }
   // Shares of one Session, and of those how many are in quarantine.
   struct Use {
     uint32_t pools = 0;  // live

@@ -37,7 +37,7 @@ DeviceStore::~DeviceStore() {
     for (const auto& job : jobs_) job->Abandon(reason);
     work_.NotifyAll();
     export_work_.NotifyAll();
-    waste_.NotifyAll();
+    leaving_.Close();
     changed_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
@@ -153,9 +153,7 @@ void DeviceStore::Tick() {
     }
     answer_within = times_.recall_wait;
     if (times_.cache_ttl != kForever) {
-      std::vector<Segment> unused = arena_.TakeCachedBefore(now - times_.cache_ttl);
-      if (!unused.empty()) waste_.NotifyOne();
-      std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
+      leaving_.Add(arena_.TakeCachedBefore(now - times_.cache_ttl));
     }
   }
   outbox.Send(answer_within);
@@ -168,20 +166,10 @@ void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
 }
 
 void DeviceStore::RunDestroyer() {
-  MutexLock lock(mutex_);
-  while (true) {
-    while (leaving_.empty() && !closing_) waste_.Wait(mutex_);
-    if (leaving_.empty()) return;
-    {
-      std::vector<Segment> batch = std::exchange(leaving_, {});
-      lock.Unlock();
-      Bytes destroyed;
-      for (const Segment& segment : batch) destroyed += segment.size();
-      batch.clear();
-      lock.Lock();
-      arena_.Left(destroyed);
-      CountPinned();
-    }
+  const MutexLock lock(mutex_);
+  while (const std::optional<Bytes> destroyed = leaving_.DestroyNext(mutex_)) {
+    arena_.Left(*destroyed);
+    CountPinned();
     Changed();
   }
 }

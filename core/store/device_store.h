@@ -25,6 +25,7 @@
 #include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
+#include "core/store/leaving_segments.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
 #include "core/store/outbox.h"
@@ -176,6 +177,9 @@ class DeviceStore {
 
   struct Snapshot {
     Ledger ledger;
+    ArenaPeaks peaks;
+    uint64_t segments = 0;         // of Regions
+    uint64_t cached_segments = 0;  // nobody's
     StoreCounters counters;
     BackendCounters backend;
     std::array<uint64_t, kRegionStates> models{};
@@ -187,6 +191,8 @@ class DeviceStore {
     bool cordoned = false;
   };
   Snapshot TakeSnapshot() const;
+  // The peaks count anew from now on.
+  void ForgetPeaks();
   RegionUse UseBy(SessionId session) const;
 
   // CHECKs every invariant of every table, and that the ledger balances.
@@ -339,7 +345,6 @@ class DeviceStore {
   CondVar changed_;      // any table changed
   CondVar work_;         // a job was queued, or the store closes
   CondVar export_work_;  // an export waits, or the store closes
-  CondVar waste_;        // Segments are leaving, or the store closes
   SegmentArena arena_ ABSL_GUARDED_BY(mutex_);
   RegionTable regions_ ABSL_GUARDED_BY(mutex_);
   ModelTable models_ ABSL_GUARDED_BY(mutex_);
@@ -349,7 +354,7 @@ class DeviceStore {
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
   ExportQueue<Export> exports_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
+  LeavingSegments leaving_ ABSL_GUARDED_BY(mutex_);
   DeviceStoreTimes times_ ABSL_GUARDED_BY(mutex_);
   bool cordoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -96,6 +96,11 @@ void DeviceStore::CountLoad(const LoadResult& result) {
   const auto reuse = static_cast<size_t>(result.reuse);
   ++counters_.loads[reuse];
   counters_.load_durations[reuse].Record(result.phases.total);
+  if (result.reuse > Reuse::kRevived) {
+    for (size_t i = 0; i < kLoadPhases.size(); ++i) {
+      counters_.phase_durations[i].Record(result.phases.*kLoadPhases[i].second);
+    }
+  }
   counters_.copied_bytes += result.copied.count();
 }
 

@@ -1,6 +1,5 @@
 #include <absl/strings/str_cat.h>
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/store/device_store.h"
@@ -106,8 +105,7 @@ Bytes DeviceStore::Trim(bool retained, const CallLimits& limits) {
     if (retained) mapped = ReclaimRetained(outbox);
     std::vector<Segment> cached = arena_.TakeCachedBefore(kNever);
     for (const Segment& segment : cached) given_back += segment.size();
-    if (!cached.empty()) waste_.NotifyOne();
-    std::move(cached.begin(), cached.end(), std::back_inserter(leaving_));
+    leaving_.Add(std::move(cached));
     if ((!mapped && arena_.leaving().zero()) || !limits.Check(clock_.Now()).ok() || closing_) {
       return given_back;
     }

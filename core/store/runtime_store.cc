@@ -1,7 +1,6 @@
 #include "core/store/runtime_store.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace tenure {
@@ -45,7 +44,7 @@ RuntimeStore::~RuntimeStore() {
     closing_ = true;
     growth_work_.NotifyAll();
     export_work_.NotifyAll();
-    waste_.NotifyAll();
+    leaving_.Close();
   }
   for (std::thread& thread : threads_) thread.join();
 }
@@ -90,6 +89,8 @@ void RuntimeStore::Changed() {
   if (!returned.empty()) arena_.Return(std::move(returned), Bytes(0), clock_.Now());
   Serve();
 }
+
+Bytes RuntimeStore::Allocated() const { return arena_.claimed() - pools_.free(); }
 
 void RuntimeStore::CountPinned() {
   arena_.SetPinned(device_.stranded(SegmentUse::kRuntime).value_or(Bytes(0)));
@@ -150,9 +151,7 @@ void RuntimeStore::Tick() {
       next_trim_ = now + kTrimInterval;
       if (times_.pool_ttl != kForever) Recall(pools_.Unused(now - times_.pool_ttl), outbox);
       if (times_.cache_ttl != kForever) {
-        std::vector<Segment> unused = arena_.TakeCachedBefore(now - times_.cache_ttl);
-        if (!unused.empty()) waste_.NotifyOne();
-        std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
+        leaving_.Add(arena_.TakeCachedBefore(now - times_.cache_ttl));
       }
     }
     Changed();
@@ -188,21 +187,11 @@ void RuntimeStore::Lose(const Status& reason, Outbox& outbox) {
 }
 
 void RuntimeStore::RunDestroyer() {
-  MutexLock lock(mutex_);
-  while (true) {
-    while (leaving_.empty() && !closing_) waste_.Wait(mutex_);
-    if (leaving_.empty()) return;
-    {
-      std::vector<Segment> batch = std::exchange(leaving_, {});
-      lock.Unlock();
-      Bytes destroyed;
-      for (const Segment& segment : batch) destroyed += segment.size();
-      batch.clear();
-      lock.Lock();
-      arena_.Left(destroyed);
-      CountPinned();
-      trimmed_.NotifyAll();
-    }
+  const MutexLock lock(mutex_);
+  while (const std::optional<Bytes> destroyed = leaving_.DestroyNext(mutex_)) {
+    arena_.Left(*destroyed);
+    CountPinned();
+    trimmed_.NotifyAll();
     Changed();
   }
 }

@@ -1,5 +1,4 @@
 #include <absl/strings/str_cat.h>
-#include <iterator>
 #include <utility>
 
 #include "core/store/runtime_store.h"
@@ -74,8 +73,7 @@ Bytes RuntimeStore::Trim(const CallLimits& limits) {
   Bytes given_back;
   std::vector<Segment> cached = arena_.TakeCachedBefore(kNever);
   for (const Segment& segment : cached) given_back += segment.size();
-  if (!cached.empty()) waste_.NotifyOne();
-  std::move(cached.begin(), cached.end(), std::back_inserter(leaving_));
+  leaving_.Add(std::move(cached));
   while (!arena_.leaving().zero() && limits.Check(clock_.Now()).ok() && !closing_) {
     trimmed_.WaitFor(mutex_, kLookAround);
   }

@@ -189,13 +189,23 @@ DeviceFit RuntimeStore::Fit(const PoolRequest& request) {
     return fit;
   }
   Pool& pool = opened != nullptr ? *opened : unopened;
-  const Bytes to_come = BytesToCome() + shape_.segment_size * pools_.Unused().size();
   fit.largest_now = pool.LargestFree(arena_.available() / shape_.segment_size);
-  fit.largest = pool.LargestFree(to_come / shape_.segment_size);
-
   const Pool::Placement placement = Place(request, pool);
   GiveBack(request, pool, placement);
   const Bytes need = shape_.segment_size * placement.missing.size();
+
+  // As if what nobody uses had come, of the own pool too.
+  const std::vector<PoolSegmentId> unused = pools_.Unused();
+  const Bytes to_come = BytesToCome() + shape_.segment_size * unused.size();
+  std::vector<Bytes> own;
+  for (const PoolSegmentId& id : unused) {
+    if (id.pool == pool.id()) own.push_back(id.offset);
+  }
+  pool.SetAside(own);
+  fit.largest = pool.LargestFree(to_come / shape_.segment_size);
+  const Pool::Placement later = Place(request, pool);
+  GiveBack(request, pool, later);
+  pool.TakeBack(own);
   // As Serve has it: whoever came before keeps the room for itself.
   const bool behind = std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter* other) {
     return !placement.placed() && (other->request.session == request.session || Lacks(*other));
@@ -206,7 +216,7 @@ DeviceFit RuntimeStore::Fit(const PoolRequest& request) {
             ? "the session's pool has a place for it"
             : absl::StrCat("the pool takes ", FormatBytes(need), " more for it, and ",
                            FormatBytes(arena_.available()), " are there for the taking");
-  } else if (placement.possible() && need <= to_come) {
+  } else if (later.possible() && shape_.segment_size * later.missing.size() <= to_come) {
     fit.verdict = FitVerdict::kAfterReclaim;
     fit.explanation = behind ? "it fits, behind those who wait already"
                              : "it fits once segments that nobody uses, or that are on their way"

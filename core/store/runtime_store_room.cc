@@ -36,7 +36,9 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
   waiters_.insert(behind, &waiter);
   Serve();
   StatusOr<PoolGrant> grant = Await(waiter, limits);
-  if (!grant.ok()) {
+  if (grant.ok()) {
+    counters_.waits.Record(clock_.Now() - now);
+  } else {
     const std::optional<ErrorDetail> detail = DetailOf(grant.status());
     ++counters_.refusals[detail.has_value() ? detail->reason : "INTERNAL"];
   }
@@ -51,15 +53,13 @@ StatusOr<PoolGrant> RuntimeStore::Await(Waiter& waiter, const CallLimits& limits
     if (closing_) alive = Error(Reason::kShuttingDown, "the daemon is stopping");
     if (waiter.growth == nullptr && alive.ok()) {
       Outbox outbox(events_);
-      Press(waiter, outbox);
-      if (!outbox.empty()) {
+      if (Press(waiter, outbox)) {
         const Duration answer_within = times_.recall_wait;
         mutex_.Unlock();
         outbox.Send(answer_within);
         mutex_.Lock();
         continue;
       }
-      if (waiter.result.has_value() || waiter.growth != nullptr) continue;
     }
     const bool over = HasReason(alive, Reason::kDeadline);
     const bool hopeless =
@@ -112,6 +112,7 @@ void RuntimeStore::Serve() {
     waiters_.erase(each);
     waiter.done.NotifyAll();
   }
+  peak_allocated_ = std::max(peak_allocated_, Allocated());
 }
 
 Pool::Placement RuntimeStore::Place(const PoolRequest& request, Pool& pool) {
@@ -242,26 +243,31 @@ bool RuntimeStore::Promised(const Waiter& waiter) const {
 }
 
 // Only the first that lacks bytes asks: the others would ask for the same ones.
-void RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
+bool RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
   const auto first = std::find_if(waiters_.begin(), waiters_.end(),
                                   [](const Waiter* other) { return Lacks(*other); });
-  if (first == waiters_.end() || *first != &waiter || waiter.need <= BytesToCome()) return;
+  if (first == waiters_.end() || *first != &waiter || waiter.need <= BytesToCome()) return false;
   const Bytes lacking = waiter.need - BytesToCome();
   std::vector<PoolSegmentId> unused = pools_.Unused();
   const uint64_t wanted = AlignUp(lacking, shape_.segment_size) / shape_.segment_size;
   if (unused.size() >= wanted) {
+    // Its own may be those that it would lie in.
+    std::stable_partition(unused.begin(), unused.end(),
+                          [&](const PoolSegmentId& id) { return id.pool != waiter.pool; });
     unused.resize(wanted);
     Recall(unused, outbox);
     Changed();
-    return;
+    return true;
   }
-  if (waiter.asked_until != Instant()) return;
+  if (waiter.asked_until != Instant()) return false;
   for (const PoolTable::Holding& holding : pools_.Holdings()) {
     if (!holding.live || holding.bytes.granted.zero()) continue;
     outbox.AddMemoryWanted(holding.session, holding.pool,
                            lacking - shape_.segment_size * unused.size());
   }
-  waiter.asked_until = outbox.empty() ? Instant() : After(clock_.Now(), times_.recall_wait);
+  if (outbox.empty()) return false;
+  waiter.asked_until = After(clock_.Now(), times_.recall_wait);
+  return true;
 }
 
 }  // namespace tenure
