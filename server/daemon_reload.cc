@@ -11,6 +11,7 @@ namespace tenure {
 
 StatusOr<std::vector<ConfigChange>> Daemon::Reload() {
   const MutexLock lock(reloading_);
+  if (stopping_) return Error(Reason::kShuttingDown, "the daemon is stopping");
   notify_.Reloading(clock_->Now());
   StatusOr<std::vector<ConfigChange>> changes = TryReload();
   reloads_.Record(changes.status());
@@ -32,7 +33,6 @@ StatusOr<std::vector<ConfigChange>> Daemon::Reload() {
 }
 
 StatusOr<std::vector<ConfigChange>> Daemon::TryReload() {
-  if (stopping_) return Error(Reason::kShuttingDown, "the daemon is stopping");
   TENURE_ASSIGN_OR_RETURN(const LoadedConfig next, Gather(sources_));
   ConfigChanges changes = Compare(current_, next);
   if (next.config.lease_ttl <= longest_heartbeat_) {

@@ -136,7 +136,7 @@ TEST(ConfigTest, FaultsNameFileLineAndKey) {
       {"models:\n- {name: a}\n", "f.yaml:2: models[0]: path is missing"},
       {"models:\n- {name: \"a b\", path: x}\n", "f.yaml:2: models[0]: a model's name has"},
       {"models:\n- {name: a, path: x, pin: maybe}\n", "models[0].pin: expected true or false"},
-      {"log: {level: loud}\n", "f.yaml:1: log.level: expected trace"},
+      {"log: {level: loud}\n", "f.yaml:1: log.level: expected one of trace, debug"},
       {"copy_threads: 0\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"copy_threads: 2KiB\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"weights: {segment_size: 3MiB}\n", "weights.segment_size: must be a multiple of 2MiB"},
