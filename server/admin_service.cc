@@ -13,8 +13,9 @@ namespace {
 
 // Each may wait for a file system.
 constexpr int kMaxFits = 16;
-// Each holds a thread.
+// Each holds a thread: while nothing happens, and while clients let go.
 constexpr int kMaxWaiting = 32;
+constexpr int kMaxDrains = 16;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -28,7 +29,7 @@ std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
 AdminService::AdminService(Store& store, const WantedModels& wanted,
                            const SessionRegistry& sessions, const RefusalLog& refusals,
                            const Gate& gate, const MapMaker& maps, const Clock& clock,
-                           std::string metrics_address)
+                           std::string metrics_address, Control& control)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
@@ -39,7 +40,9 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       started_(clock.Now()),
       fits_(kMaxFits),
       waiting_(kMaxWaiting),
-      maps_(maps, clock) {}
+      drains_(kMaxDrains),
+      maps_(maps, clock),
+      control_(control) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <gmock/gmock.h>
 #include <google/protobuf/util/json_util.h>
+
 #include <nlohmann/json.hpp>
 
 #include "server/map_parts.h"
