@@ -39,6 +39,12 @@ class AdminService final : public v1::AdminService::Service {
   grpc::Status GetMemoryMap(grpc::ServerContext* context, const v1::GetMemoryMapRequest* request,
                             v1::GetMemoryMapResponse* response) override;
 
+  // admin_service_reports.cc
+  grpc::Status GetSummary(grpc::ServerContext* context, const v1::GetSummaryRequest* request,
+                          v1::GetSummaryResponse* response) override;
+  grpc::Status ListLeaks(grpc::ServerContext* context, const v1::ListLeaksRequest* request,
+                         v1::ListLeaksResponse* response) override;
+
   // admin_service_control.cc: for operators alone.
   grpc::Status Cordon(grpc::ServerContext* context, const v1::CordonRequest* request,
                       v1::CordonResponse* response) override;

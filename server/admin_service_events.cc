@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <chrono>
-#include <map>
 
 #include "server/admin_service.h"
 #include "server/errors.h"
+#include "server/event_messages.h"
 #include "server/translate.h"
 
 namespace tenure {
@@ -41,18 +41,7 @@ Status AdminService::Events(grpc::ServerContext& context, const v1::ListEventsRe
     }
   }
   const uint32_t most = request.limit() == 0 ? kMostEvents : std::min(request.limit(), kMostEvents);
-  std::map<SessionId, SessionView> sessions;
-  for (const SessionView& session : sessions_.Sessions()) sessions.emplace(session.id, session);
-  const auto wall = std::chrono::system_clock::now();
-  const Instant now = clock_.Now();
-  for (const Event& event : log.After(request.after(), most)) {
-    v1::Event& proto = *response.add_events();
-    proto = ToProto(event, wall - (now - event.at));
-    const auto session = sessions.find(event.session);
-    if (session == sessions.end()) continue;
-    proto.set_program(session->second.identity.program);
-    proto.set_instance(session->second.identity.instance);
-  }
+  *response.mutable_events() = EventMessages(log, sessions_, clock_, request.after(), most);
   response.set_last(log.last());
   return absl::OkStatus();
 }

@@ -44,6 +44,12 @@ struct AdminConfig {
   bool unload = false;  // to unload a model needs the right, too
 };
 
+// See FlightRecorder.
+struct FlightRecorderConfig {
+  std::string directory;  // empty: `flight` beside the sockets
+  int kept = 5;           // 0: nothing is written
+};
+
 enum class Backend { kHost, kCuda };
 
 struct DeviceConfig {
@@ -75,6 +81,7 @@ struct Config {
   AdminConfig admin;
   std::string metrics_address = "127.0.0.1:9400";  // empty: off
   bool metrics_model_bytes = false;                // a series for each of the largest models
+  FlightRecorderConfig flight_recorder;
   std::vector<RootConfig> model_roots;
   std::vector<DeviceConfig> devices;  // empty: every GPU, or one `host:0` where there is none
   std::vector<WantedModel> models;    // brought online at start

@@ -28,6 +28,7 @@ constexpr DurationBounds kZeroToNever = {.least = Duration::zero(), .never = tru
 constexpr DurationBounds kLeaseTtl = {.least = std::chrono::milliseconds(100)};
 constexpr int kMostThreads = 256;
 constexpr int kMostWatchers = 10'000;
+constexpr int kMostFlightRecords = 1000;
 
 Status Expected(const std::string& what, const std::string& text) {
   return Error(Reason::kInvalidRequest, "expected " + what + ", not \"" + text + "\"");
@@ -223,6 +224,9 @@ std::vector<ConfigKey<Config>> MakeConfigKeys() {
       Truth<Config>("admin.unload", TENURE_AT(admin.unload), kOnReload),
       Text<Config>("metrics.address", TENURE_AT(metrics_address), kAtStart),
       Truth<Config>("metrics.model_bytes", TENURE_AT(metrics_model_bytes), kAtStart),
+      Text<Config>("flight_recorder.directory", TENURE_AT(flight_recorder.directory), kAtStart),
+      Count<Config>("flight_recorder.kept", TENURE_AT(flight_recorder.kept), kAtStart, 0,
+                    kMostFlightRecords),
       Key<Config>("weights.segment_size", TENURE_AT(segment_size), kAtStart, ParseSegmentSize,
                   WriteSize),
       Truth<Config>("weights.single_segment", TENURE_AT(single_segment), kAtStart),

@@ -120,7 +120,10 @@ Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify
              *files_, handles_),
       wanted_(store_, PinPath(config), config.models),
       gate_(std::move(boot_id), sessions_, *clock_),
-      refusals_(sessions_, *clock_),
+      refusals_(sessions_, *clock_,
+                [this](RefusalId refusal) {
+                  if (recorder_ != nullptr) recorder_->OnRefusal(refusal);
+                }),
       maps_(store_, *clock_, gate_.boot_id()),
       metrics_(store_, sessions_, rpcs_, reloads_, {.model_bytes = config.metrics_model_bytes}),
       control_(
@@ -132,6 +135,13 @@ Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify
       current_(config),
       longest_heartbeat_(config.heartbeat_interval) {
   gate_.SetAdmin(config.admin);
+  const FlightRecorderConfig& recorder = config.flight_recorder;
+  if (recorder.kept == 0) return;
+  recorder_ = std::make_unique<FlightRecorder>(
+      FlightRecorderOptions{.directory = recorder.directory.empty() ? config.directory + "/flight"
+                                                                    : recorder.directory,
+                            .kept = recorder.kept},
+      store_, sessions_, refusals_, maps_, *clock_);
 }
 
 Status Daemon::Serve() {

@@ -19,6 +19,7 @@
 #include "server/config_sources.h"
 #include "server/control.h"
 #include "server/daemon_lock.h"
+#include "server/flight_recorder.h"
 #include "server/gate.h"
 #include "server/grpc_listener.h"
 #include "server/handle_server.h"
@@ -107,6 +108,7 @@ class Daemon {
   const Metrics metrics_;
   Control control_;
   std::atomic<bool> serving_ = false;
+  std::unique_ptr<FlightRecorder> recorder_;  // null: none is wanted
 
   Mutex reloading_;  // one reload at a time
   Config current_ ABSL_GUARDED_BY(reloading_);

@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "core/device/cuda_device.h"
 #include "proto/map_page/map_page.h"
+#include "server/json.h"
 
 namespace tenure {
 namespace {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <google/protobuf/duration.pb.h>
 #include <optional>
 #include <string>
@@ -64,7 +63,5 @@ v1::Session ToProto(const SessionView& session, const RegionUse& use);
 v1::Readiness ToProto(const WantedModels::Progress& progress);
 v1::Refusal ToProto(const Refusal& refusal, Instant now);
 v1::DeviceFit ToProto(const DeviceFit& fit);
-// But for who the session was.
-v1::Event ToProto(const Event& event, std::chrono::system_clock::time_point time);
 
 }  // namespace tenure

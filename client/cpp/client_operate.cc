@@ -1,9 +1,7 @@
 #include <utility>
 
-#include "client/cpp/connection.h"
+#include "client/cpp/call_admin.h"
 #include "client/cpp/duration.h"
-#include "client/cpp/error.h"
-#include "client/cpp/reconnector.h"
 #include "tenure/client.h"
 
 // What operators do.
@@ -15,19 +13,6 @@ namespace {
 constexpr std::chrono::nanoseconds kDrainSlack = std::chrono::seconds(10);
 // As long as a daemon is ever configured to wait, for a drain that does not say.
 constexpr std::chrono::nanoseconds kLongestDrain = std::chrono::hours(1);
-
-template <typename Request, typename Reply>
-absl::Status CallAdmin(Reconnector& reconnector, std::chrono::nanoseconds timeout,
-                       const CallOptions& options,
-                       grpc::Status (v1::AdminService::Stub::*method)(grpc::ClientContext*,
-                                                                      const Request&, Reply*),
-                       const Request& request, Reply& reply) {
-  const Deadline deadline(options.timeout.value_or(timeout));
-  return reconnector.Run(deadline, [&](Connection& connection) {
-    return connection.Call(connection.rpc().admin(), method, request, &reply, deadline,
-                           options.cancel);
-  });
-}
 
 DeviceDrain ToValue(const v1::DeviceDrain& drain) {
   DeviceDrain value{.device = drain.device(),

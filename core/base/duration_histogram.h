@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 
 #include "core/base/clock.h"
 
@@ -24,6 +26,19 @@ struct DurationHistogram {
     const auto bucket = std::lower_bound(kUpperBounds.begin(), kUpperBounds.end(), seconds);
     ++counts[static_cast<size_t>(bucket - kUpperBounds.begin())];
     sum_seconds += seconds;
+  }
+
+  uint64_t count() const { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
+  // The lowest bound, in seconds, that at least the part `q` of all lies under; infinity if that is
+  // the last bucket's.
+  double Quantile(double q) const {
+    const double wanted = q * static_cast<double>(count());
+    uint64_t below = 0;
+    for (size_t bucket = 0; bucket < kUpperBounds.size(); ++bucket) {
+      below += counts[bucket];
+      if (static_cast<double>(below) >= wanted) return kUpperBounds[bucket];
+    }
+    return std::numeric_limits<double>::infinity();
   }
 };
 

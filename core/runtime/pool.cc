@@ -112,13 +112,14 @@ void Pool::FreeBlock(PoolRange& range, const PoolRange::Block& block, Bytes requ
   }
 }
 
-bool Pool::Release(BufferId id, Instant now) {
+std::optional<Pool::Released> Pool::Release(BufferId id, Instant now) {
   const auto found = buffers_.find(id);
-  if (found == buffers_.end()) return false;
+  if (found == buffers_.end()) return std::nullopt;
   const Held& held = found->second;
+  const Released released{.kind = held.buffer.kind, .since = held.since};
   FreeBlock(RangeOf(held.buffer.kind), held.block, held.buffer.requested, now);
   buffers_.erase(found);
-  return true;
+  return released;
 }
 
 std::vector<BufferId> Pool::ReleaseAll(Instant now) {

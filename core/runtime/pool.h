@@ -85,8 +85,12 @@ class Pool {
   Buffer AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block, Instant now);
   // The offsets of the Segments, in order.
   std::vector<Bytes> Grant(BufferKind kind, const PoolRange::Block& block);
-  // False if there is no such Buffer.
-  bool Release(BufferId id, Instant now);
+  // What was released, and since when it was held; nullopt if there is no such Buffer.
+  struct Released {
+    BufferKind kind;
+    Instant since;
+  };
+  std::optional<Released> Release(BufferId id, Instant now);
   // Ends every Buffer and every grant, and closes every Segment that is there. The Buffers.
   std::vector<BufferId> ReleaseAll(Instant now);
   bool Has(BufferId id) const { return buffers_.contains(id); }

@@ -29,6 +29,7 @@
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
+#include "core/store/long_hold.h"
 #include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
@@ -198,6 +199,8 @@ class DeviceStore {
   void ForgetPeaks();
   // Every Region and who holds it, under one hold of the mutex.
   WeightsMap TakeMap() const;
+  // What has been held far longer than its kind usually is, the longest first.
+  std::vector<LongHold> LongHolds() const;
   RegionUse UseBy(SessionId session) const;
 
   // CHECKs every invariant of every table, and that the ledger balances.
@@ -365,6 +368,7 @@ class DeviceStore {
   std::unordered_map<SessionId, SessionIdentity> identities_ ABSL_GUARDED_BY(mutex_);
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
+  HoldDurations lease_holds_ ABSL_GUARDED_BY(mutex_);  // of leases that were released
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
   ExportQueue<Export> exports_ ABSL_GUARDED_BY(mutex_);
   LeavingSegments leaving_ ABSL_GUARDED_BY(mutex_);

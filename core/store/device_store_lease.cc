@@ -83,10 +83,12 @@ std::optional<Status> DeviceStore::Release(SessionId session, LeaseId lease) {
   const MutexLock lock(mutex_);
   if (!leases_.RegionOf(lease).valid()) return std::nullopt;
   std::vector<RegionId> touched;
+  const StatusOr<Lease> held = leases_.Find(session, lease);
   Status released = leases_.Release(session, lease, touched);
   UsesChanged(touched);
   if (released.ok()) {
     ++counters_.leases_released;
+    lease_holds_.Record(clock_.Now() - held->granted);
     for (const RegionId region : touched) Note(EventKind::kLeaseReleased, region, session);
   }
   return released;

@@ -27,6 +27,7 @@
 #include "core/store/id_sequences.h"
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
+#include "core/store/long_hold.h"
 #include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/pool_grant.h"
@@ -142,6 +143,8 @@ class RuntimeStore {
   void ForgetPeaks();
   // Every Pool and what lies in it, under one hold of the mutex.
   RuntimeMap TakeMap() const;
+  // What has been held far longer than its kind usually is, the longest first.
+  std::vector<LongHold> LongHolds() const;
   PoolTable::Use UseBy(SessionId session) const;
   // Sessions that have Buffers or granted Segments here, or keep what they were asked for.
   struct PoolHolder {

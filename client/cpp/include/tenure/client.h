@@ -29,6 +29,7 @@
 #include "tenure/model.h"
 #include "tenure/operate.h"
 #include "tenure/refusal.h"
+#include "tenure/report.h"
 #include "tenure/weight_lease.h"
 
 namespace tenure::client {
@@ -113,7 +114,8 @@ class TENURE_CLIENT_API Client {
   absl::StatusOr<DaemonStatus> Status(const CallOptions& options = {}) const;
   absl::StatusOr<std::vector<Session>> Sessions(const CallOptions& options = {}) const;
 
-  // A refusal of this boot of the daemon, anybody's, by the value `refusal_id` of its error.
+  // A refusal of this boot of the daemon, anybody's, by the value `refusal_id` of its error; 0: the
+  // last one.
   // NOT_FOUND with reason REFUSAL_NOT_FOUND: the daemon keeps the last 1,000.
   absl::StatusOr<Refusal> ExplainRefusal(uint64_t refusal_id,
                                          const CallOptions& options = {}) const;
@@ -127,6 +129,13 @@ class TENURE_CLIENT_API Client {
   // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto,
   // with the names there.
   absl::StatusOr<std::string> MemoryMapJson(const CallOptions& options = {}) const;
+  // The same with the last 10,000 events: a FlightRecord of flight_record.proto.
+  absl::StatusOr<std::string> FlightRecordJson(const CallOptions& options = {}) const;
+  // Every arena's; `reset_peaks`, for operators, lets the peaks count anew afterwards.
+  absl::StatusOr<std::vector<ArenaSummary>> Summary(bool reset_peaks = false,
+                                                    const CallOptions& options = {}) const;
+  // What may have been forgotten.
+  absl::StatusOr<LeakReport> Leaks(const CallOptions& options = {}) const;
 
   // For operators: root, the daemon's own user, and whom its configuration names. Everybody else
   // gets PERMISSION_DENIED.
