@@ -13,8 +13,9 @@ namespace {
 
 // Each may wait for a file system.
 constexpr int kMaxFits = 16;
-// Each holds a thread.
+// Each holds a thread: while nothing happens, and while clients let go.
 constexpr int kMaxWaiting = 32;
+constexpr int kMaxDrains = 16;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -27,7 +28,8 @@ std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
 
 AdminService::AdminService(Store& store, const WantedModels& wanted,
                            const SessionRegistry& sessions, const RefusalLog& refusals,
-                           const Gate& gate, const Clock& clock, std::string metrics_address)
+                           const Gate& gate, const MapMaker& maps, const Clock& clock,
+                           std::string metrics_address, Control& control)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
@@ -37,7 +39,10 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       metrics_address_(std::move(metrics_address)),
       started_(clock.Now()),
       fits_(kMaxFits),
-      waiting_(kMaxWaiting) {}
+      waiting_(kMaxWaiting),
+      drains_(kMaxDrains),
+      maps_(maps, clock),
+      control_(control) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {
@@ -134,6 +139,17 @@ Status AdminService::FitAll(grpc::ServerContext& context, const v1::FitRequest& 
   TENURE_RETURN_IF_ERROR(fits.status());
   for (const DeviceFit& fit : *fits) *response.add_devices() = ToProto(fit);
   return absl::OkStatus();
+}
+
+grpc::Status AdminService::GetMemoryMap(grpc::ServerContext* context,
+                                        const v1::GetMemoryMapRequest* request,
+                                        v1::GetMemoryMapResponse* response) {
+  const Status admitted = gate_.Admit(*context).status();
+  if (!admitted.ok()) return ToGrpcStatus(admitted);
+  StatusOr<v1::GetMemoryMapResponse> part = maps_.Get(*request);
+  if (!part.ok()) return ToGrpcStatus(part.status());
+  *response = *std::move(part);
+  return grpc::Status::OK;
 }
 
 }  // namespace tenure

@@ -6,8 +6,10 @@
 
 #include "core/base/clock.h"
 #include "core/store/store.h"
+#include "server/control.h"
 #include "server/gate.h"
 #include "server/limit.h"
+#include "server/map_parts.h"
 #include "server/refusal_log.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
@@ -20,8 +22,8 @@ class AdminService final : public v1::AdminService::Service {
   // All references outlive the service; the daemon counts as started now. `metrics_address` is
   // where /metrics is really served, empty if it is not.
   AdminService(Store& store, const WantedModels& wanted, const SessionRegistry& sessions,
-               const RefusalLog& refusals, const Gate& gate, const Clock& clock,
-               std::string metrics_address);
+               const RefusalLog& refusals, const Gate& gate, const MapMaker& maps,
+               const Clock& clock, std::string metrics_address, Control& control);
 
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override;
@@ -34,6 +36,20 @@ class AdminService final : public v1::AdminService::Service {
                    v1::FitResponse* response) override;
   grpc::Status ListEvents(grpc::ServerContext* context, const v1::ListEventsRequest* request,
                           v1::ListEventsResponse* response) override;
+  grpc::Status GetMemoryMap(grpc::ServerContext* context, const v1::GetMemoryMapRequest* request,
+                            v1::GetMemoryMapResponse* response) override;
+
+  // admin_service_control.cc: for operators alone.
+  grpc::Status Cordon(grpc::ServerContext* context, const v1::CordonRequest* request,
+                      v1::CordonResponse* response) override;
+  grpc::Status Uncordon(grpc::ServerContext* context, const v1::UncordonRequest* request,
+                        v1::UncordonResponse* response) override;
+  grpc::Status Drain(grpc::ServerContext* context, const v1::DrainRequest* request,
+                     v1::DrainResponse* response) override;
+  grpc::Status Trim(grpc::ServerContext* context, const v1::TrimRequest* request,
+                    v1::TrimResponse* response) override;
+  grpc::Status Reload(grpc::ServerContext* context, const v1::ReloadRequest* request,
+                      v1::ReloadResponse* response) override;
 
  private:
   Status Explain(grpc::ServerContext& context, const v1::ExplainRefusalRequest& request,
@@ -55,6 +71,9 @@ class AdminService final : public v1::AdminService::Service {
   const Instant started_;
   Limit fits_;     // calls that read files
   Limit waiting_;  // calls that wait for events
+  Limit drains_;   // calls that wait for clients
+  MapParts maps_;
+  Control& control_;
 };
 
 }  // namespace tenure

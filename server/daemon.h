@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <grpcpp/server.h>
 #include <memory>
 #include <optional>
@@ -9,19 +10,27 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/store/store.h"
 #include "server/admin_service.h"
 #include "server/config.h"
+#include "server/config_changes.h"
+#include "server/config_sources.h"
+#include "server/control.h"
 #include "server/daemon_lock.h"
 #include "server/gate.h"
 #include "server/grpc_listener.h"
 #include "server/handle_server.h"
+#include "server/http_server.h"
 #include "server/lease_service.h"
-#include "server/metrics_server.h"
+#include "server/memory_map.h"
+#include "server/metrics.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
+#include "server/reload_log.h"
 #include "server/rpc_metrics.h"
+#include "server/service_notify.h"
 #include "server/session_registry.h"
 #include "server/ticker.h"
 #include "server/wanted_models.h"
@@ -32,13 +41,16 @@ namespace tenure {
 StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config);
 
 // A running tenured: from Start on it serves `grpc.sock` and `handle.sock` in its directory, and
-// /metrics, and brings online what is configured and what was pinned before. Start, Stop and the
+// HTTP, and brings online what is configured and what was pinned before. Start, Stop and the
 // destructor belong to one thread.
 class Daemon {
  public:
-  // REQUIRES: CheckConfig(config) is OK. Fails if another daemon serves the directory, and with the
-  // faults that only the machine shows.
-  static StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
+  // `sources`: what the configuration is read from again when it is to be read anew. Told to
+  // `notify`: how the service is. REQUIRES: CheckConfig(config) is OK. Fails if another daemon
+  // serves the directory, and with the faults that only the machine shows.
+  static StatusOr<std::unique_ptr<Daemon>> Start(const Config& config,
+                                                 const ConfigSources& sources = {},
+                                                 ServiceNotify notify = {"", kForever});
   // Stops at once, unless Stop did.
   ~Daemon();
 
@@ -47,23 +59,39 @@ class Daemon {
   // stays mapped.
   void Stop(Duration timeout);
 
+  // Reads the configuration anew and takes over what can change in a running daemon: all of it, or
+  // nothing. INVALID_REQUEST as Gather; RESTART_NEEDED with a line for each change that needs a
+  // restart; SHUTTING_DOWN. May be called from any thread.
+  StatusOr<std::vector<ConfigChange>> Reload();
+
+  // As configured by now.
+  Duration drain_timeout() const { return control_.drain_timeout(); }
+
   const std::string& boot_id() const { return gate_.boot_id(); }
   // True if a Device was lost: calls to its driver may never return, so that this object cannot be
   // destroyed.
   bool HasLostDevice() const;
-  // Empty if metrics are off.
+  // Where HTTP is served, /metrics among it; empty if it is not.
   const std::string& metrics_address() const { return metrics_address_; }
 
  private:
-  Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Clock> clock,
-         std::string boot_id, std::vector<ModelRoot> roots, std::vector<DeviceOptions> devices);
+  Daemon(const Config& config, const ConfigSources& sources, ServiceNotify notify, DaemonLock lock,
+         std::unique_ptr<const Clock> clock, std::string boot_id, std::vector<ModelRoot> roots,
+         std::vector<DeviceOptions> devices);
   Status Serve();
-  Status ServeGrpc(const std::string& path);
+  Status ServeHttp();
+  Status ServeGrpc(const std::string& path, std::optional<gid_t> group);
   void SetReady(bool ready);
   bool Quiet() const;
   void Tick();
 
-  const Config config_;
+  // daemon_reload.cc
+  StatusOr<std::vector<ConfigChange>> TryReload() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+  void TakeOver(const Config& config) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+
+  const Config config_;  // as it was at the start
+  const ConfigSources sources_;
+  ServiceNotify notify_;
   const DaemonLock lock_;
   const std::unique_ptr<const Clock> clock_;
   const std::unique_ptr<FileLayer> files_;
@@ -74,6 +102,16 @@ class Daemon {
   Gate gate_;
   RefusalLog refusals_;
   RpcMetrics rpcs_;
+  ReloadLog reloads_;
+  const MapMaker maps_;
+  const Metrics metrics_;
+  Control control_;
+  std::atomic<bool> serving_ = false;
+
+  Mutex reloading_;  // one reload at a time
+  Config current_ ABSL_GUARDED_BY(reloading_);
+  Duration longest_heartbeat_ ABSL_GUARDED_BY(reloading_);  // that Sessions were told
+  bool stopping_ ABSL_GUARDED_BY(reloading_) = false;
 
   std::string metrics_address_;
   std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has
@@ -82,7 +120,7 @@ class Daemon {
   std::optional<AdminService> admin_;
   // What calls into the members above, in the order in which they start.
   std::optional<Ticker> ticker_;
-  std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<HttpServer> http_;
   std::unique_ptr<grpc::Server> grpc_;
   std::optional<GrpcListener> grpc_listener_;
 };

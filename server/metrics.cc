@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/device_snapshot.h"
+#include "server/metrics_operation.h"
 #include "server/printable.h"
 #include "server/process_metrics.h"
 
@@ -167,8 +168,8 @@ void AddDeviceMetrics(MetricFamilies& out, std::span<const DeviceMetric> metrics
 }
 
 Metrics::Metrics(const Store& store, const SessionRegistry& sessions, const RpcMetrics& rpcs,
-                 const MetricsOptions& options)
-    : store_(store), sessions_(sessions), rpcs_(rpcs), options_(options) {}
+                 const ReloadLog& reloads, const MetricsOptions& options)
+    : store_(store), sessions_(sessions), rpcs_(rpcs), reloads_(reloads), options_(options) {}
 
 MetricFamilies Metrics::Collect() const {
   DeviceSnapshots snapshots;
@@ -189,6 +190,7 @@ MetricFamilies Metrics::Collect() const {
   AddRefusals(out, snapshots);
   if (options_.model_bytes) AddModelBytes(out, store_);
   AddSessions(out, sessions_);
+  AddOperation(out, store_, reloads_.Get());
   rpcs_.AddTo(out);
   AddProcess(out);
   return out;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/store/store.h"
+#include "server/reload_log.h"
 #include "server/rpc_metrics.h"
 #include "server/session_registry.h"
 
@@ -22,7 +23,7 @@ class Metrics final : public prometheus::Collectable {
  public:
   // All outlive the metrics.
   Metrics(const Store& store, const SessionRegistry& sessions, const RpcMetrics& rpcs,
-          const MetricsOptions& options);
+          const ReloadLog& reloads, const MetricsOptions& options);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -30,6 +31,7 @@ class Metrics final : public prometheus::Collectable {
   const Store& store_;
   const SessionRegistry& sessions_;
   const RpcMetrics& rpcs_;
+  const ReloadLog& reloads_;
   const MetricsOptions options_;
 };
 

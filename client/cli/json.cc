@@ -52,6 +52,7 @@ Json ToJson(const client::Device& device) {
           {"granule_bytes", device.granule_bytes},
           {"foreign_bytes", device.foreign_bytes},
           {"lost", device.lost},
+          {"cordoned", device.cordoned},
           {"arenas", arenas},
           {"backend_counters",
            {{"segments_created", counters.segments_created},

@@ -103,6 +103,7 @@ Device DeviceOf(const v1::Device& device) {
                             counters.exports()};
   value.foreign_bytes = device.foreign_bytes();
   value.lost = device.lost();
+  value.cordoned = device.cordoned();
   return value;
 }
 

@@ -10,6 +10,8 @@ std::string_view ReclaimCauseName(ReclaimCause cause) {
       return "expired";
     case ReclaimCause::kPressure:
       return "pressure";
+    case ReclaimCause::kTrimmed:
+      return "trimmed";
   }
   TENURE_CHECK(false);
 }

@@ -17,8 +17,9 @@ namespace tenure {
 enum class ReclaimCause {
   kExpired,   // its TTL was over
   kPressure,  // a load needed the room
+  kTrimmed,   // an operator wanted it back
 };
-inline constexpr size_t kReclaimCauses = 2;
+inline constexpr size_t kReclaimCauses = 3;
 std::string_view ReclaimCauseName(ReclaimCause cause);
 
 // Of loads: 10 ms to 320 s, doubling.

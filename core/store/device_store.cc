@@ -19,7 +19,8 @@ DeviceStore::DeviceStore(Device& device, const DeviceStoreOptions& options, cons
               .granule = device.info().granule,
               .single_segment = options.single_segment}),
       regions_(ids.regions),
-      leases_(ids.leases, ids.shares) {
+      leases_(ids.leases, ids.shares),
+      times_(options) {
   TENURE_CHECK(options.concurrent_loads >= 1);
   for (int i = 0; i < options.concurrent_loads; ++i) {
     threads_.emplace_back([this] { RunLoads(); });
@@ -103,7 +104,7 @@ void DeviceStore::TakeOffline(RegionId region) {
 
 void DeviceStore::StartRetention(RegionId id) {
   const Instant now = clock_.Now();
-  const Duration ttl = models_.OfRegion(id)->retain_ttl.value_or(options_.retain_ttl);
+  const Duration ttl = models_.OfRegion(id)->retain_ttl.value_or(times_.retain_ttl);
   regions_.Update(id, [&](Region& region) {
     region.unused_since = now;
     region.expires = After(now, ttl);
@@ -131,6 +132,7 @@ void DeviceStore::Tick() {
   const Instant now = clock_.Now();
   Outbox outbox(events_);
   const Status served = device_.Look();
+  Duration answer_within{};
   {
     const MutexLock lock(mutex_);
     if (!served.ok() && lost_.ok()) Lose(served, outbox);
@@ -159,15 +161,16 @@ void DeviceStore::Tick() {
         SendRecalls(region, outbox);
       }
     }
-    if (options_.cache_ttl != kForever) {
-      leaving_.Add(arena_.TakeCachedBefore(now - options_.cache_ttl));
+    answer_within = times_.recall_wait;
+    if (times_.cache_ttl != kForever) {
+      leaving_.Add(arena_.TakeCachedBefore(now - times_.cache_ttl));
     }
   }
-  outbox.Send(options_.recall_wait);
+  outbox.Send(answer_within);
 }
 
 void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
-  std::vector<Share> recalled = leases_.Recall(region, After(clock_.Now(), options_.recall_wait));
+  std::vector<Share> recalled = leases_.Recall(region, After(clock_.Now(), times_.recall_wait));
   counters_.recalls_sent += recalled.size();
   for (const Share& share : recalled) Note(EventKind::kRecalled, region, share.session);
   outbox.AddRecalls(std::move(recalled));

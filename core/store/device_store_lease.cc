@@ -33,7 +33,7 @@ StatusOr<GrantedLease> DeviceStore::Grant(SessionId session, const Model& model,
   const Region& region = *regions_.Find(model.region);
   TENURE_ASSIGN_OR_RETURN(const Lease lease,
                           leases_.Grant(session, region.id, region.generation,
-                                        ttl.value_or(options_.default_lease_ttl), clock_.Now()));
+                                        ttl.value_or(times_.default_lease_ttl), clock_.Now()));
   ++counters_.leases_granted;
   return GrantedLease{.id = lease.id,
                       .name = model.name,

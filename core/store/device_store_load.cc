@@ -19,17 +19,20 @@ Proximity DeviceStore::ProximityOf(const std::string& name, const ContentId& con
   for (const Region* region : regions_.All()) {
     if (region->disposable()) proximity.room += region->bytes;
   }
+  bool online = FindJob(name, content) != nullptr;
   const auto nearer = [&](Nearness nearness) {
     proximity.nearness = std::min(proximity.nearness, nearness);
   };
-  if (FindJob(name, content) != nullptr) nearer(Nearness::kResident);
+  if (online) nearer(Nearness::kResident);
   for (const Region* region : regions_.WithContent(content)) {
     const bool mine = models_.OfRegion(region->id)->name == name;
     if (region->state == RegionState::kRetained) nearer(Nearness::kRetainedContent);
     if (region->state != RegionState::kRetained && mine) nearer(Nearness::kResident);
+    online = online || (region->state == RegionState::kActive && mine);
   }
   if (layout != nullptr && FindAdoptable(*layout) != nullptr)
     nearer(Nearness::kRetainedArchitecture);
+  if (cordoned_ && !online) proximity.serving = false;
   return proximity;
 }
 
@@ -52,7 +55,7 @@ StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequ
     if (region->state == RegionState::kRetained ? (found == nullptr || mine) : mine) found = region;
     if (found == region && region->state == RegionState::kActive) break;
   }
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr || (cordoned_ && found->state != RegionState::kActive)) return std::nullopt;
 
   const RegionId id = found->id;
   LoadResult result;
@@ -130,6 +133,10 @@ StatusOr<LoadResult> DeviceStore::Load(const LoadRequest& request, PreparedModel
   if (there.has_value()) return *std::move(there);
 
   std::shared_ptr<LoadJob> job = FindJob(request.name, model.checkpoint.content);
+  if (job == nullptr && cordoned_) {
+    ++counters_.failed_loads[std::string(ReasonName(Reason::kCordoned))];
+    return RefuseCordoned(request.device, arena_.RegionBytes(model.layout->total()));
+  }
   if (job == nullptr) {
     job = std::make_shared<LoadJob>(request, std::move(model));
     jobs_.push_back(job);

@@ -108,6 +108,7 @@ DeviceStore::Snapshot DeviceStore::TakeSnapshot() const {
   snapshot.counters = counters_;
   snapshot.models = regions_.CountByState();
   snapshot.lost = lost_;
+  snapshot.cordoned = cordoned_;
   snapshot.live_leases = leases_.live_leases();
   for (const auto& job : jobs_) ++(job->running ? snapshot.running_loads : snapshot.queued_loads);
   return snapshot;

@@ -31,7 +31,8 @@ RuntimeStore::RuntimeStore(Device& device, const RuntimeStoreOptions& options, c
       arena_({.capacity = options.capacity,
               .segment_size = options.segment_size,
               .granule = device.info().granule}),
-      pools_(shape_, {.pools = ids.pools, .buffers = ids.buffers, .shares = ids.shares}) {
+      pools_(shape_, {.pools = ids.pools, .buffers = ids.buffers, .shares = ids.shares}),
+      times_(options) {
   threads_.emplace_back([this] { RunGrowths(); });
   threads_.emplace_back([this] { RunExports(); });
   threads_.emplace_back([this] { RunDestroyer(); });
@@ -121,8 +122,7 @@ std::optional<Status> RuntimeStore::Shrink(SessionId session, PoolId pool,
                                            std::span<const Bytes> offsets) {
   const MutexLock lock(mutex_);
   const Instant now = clock_.Now();
-  const Status shrunk =
-      pools_.Shrink(session, pool, offsets, After(now, options_.recall_wait), now);
+  const Status shrunk = pools_.Shrink(session, pool, offsets, After(now, times_.recall_wait), now);
   if (HasReason(shrunk, Reason::kLeaseNotFound)) return std::nullopt;
   Changed();
   return shrunk;
@@ -149,8 +149,10 @@ void RuntimeStore::Tick() {
   const Instant now = clock_.Now();
   Outbox outbox(events_);
   const Status served = device_.Look();
+  Duration answer_within{};
   {
     const MutexLock lock(mutex_);
+    answer_within = times_.recall_wait;
     if (!served.ok() && lost_.ok()) Lose(served, outbox);
     CountPinned();
     for (const PoolTable::ExpiredPool& expired : pools_.Expire(now)) {
@@ -167,22 +169,21 @@ void RuntimeStore::Tick() {
     }
     if (now >= next_trim_) {
       next_trim_ = now + kTrimInterval;
-      if (options_.pool_ttl != kForever) Recall(pools_.Unused(now - options_.pool_ttl), outbox);
-      if (options_.cache_ttl != kForever) {
-        leaving_.Add(arena_.TakeCachedBefore(now - options_.cache_ttl));
+      if (times_.pool_ttl != kForever) Recall(pools_.Unused(now - times_.pool_ttl), outbox);
+      if (times_.cache_ttl != kForever) {
+        leaving_.Add(arena_.TakeCachedBefore(now - times_.cache_ttl));
       }
     }
     Changed();
   }
-  outbox.Send(options_.recall_wait);
+  outbox.Send(answer_within);
 }
 
 void RuntimeStore::Recall(std::span<const PoolSegmentId> segments, Outbox& outbox) {
   const Instant now = clock_.Now();
   for (const PoolSegmentId& id : segments) {
     const SessionId session = pools_.FindLive(id.pool)->session();
-    const std::optional<ShareSerial> share =
-        pools_.Recall(id, After(now, options_.recall_wait), now);
+    const std::optional<ShareSerial> share = pools_.Recall(id, After(now, times_.recall_wait), now);
     if (!share.has_value()) continue;
     ++counters_.recalls_sent;
     Note({.kind = EventKind::kRecalled,
@@ -217,6 +218,7 @@ void RuntimeStore::RunDestroyer() {
   while (const std::optional<Bytes> destroyed = leaving_.DestroyNext(mutex_)) {
     arena_.Left(*destroyed);
     CountPinned();
+    trimmed_.NotifyAll();
     Changed();
     Note({.kind = EventKind::kSegmentsDestroyed, .bytes = *destroyed});
   }

@@ -27,6 +27,7 @@
 #include "core/store/id_sequences.h"
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/pool_grant.h"
 #include "core/store/session.h"
@@ -34,13 +35,17 @@
 
 namespace tenure {
 
-struct RuntimeStoreOptions {
-  Bytes capacity;
-  Bytes segment_size = MiB(8);                   // a power of two
+// Of the options, the times: they may change while the store runs.
+struct RuntimeStoreTimes {
   Duration pool_ttl = std::chrono::seconds(30);  // how long unused Segments stay in a Pool
   Duration cache_ttl = kForever;                 // and, after that, with the daemon
   Duration recall_wait = std::chrono::milliseconds(200);
   Duration lease_ttl = std::chrono::seconds(30);  // of a Pool
+};
+
+struct RuntimeStoreOptions : RuntimeStoreTimes {
+  Bytes capacity;
+  Bytes segment_size = MiB(8);  // a power of two
   // As in DeviceStoreOptions.
   bool capacity_includes_survivors = true;
   EventLog* event_log = nullptr;  // null: nobody wants to know
@@ -89,8 +94,8 @@ class RuntimeStore {
 
   // All of it or nothing, out of the Session's Pool, which is opened and grows as needed. Waits for
   // bytes that are on their way back, and for others as long as the request says, within `limits`.
-  // CAPACITY, FRAGMENTED, HELD_BY_LEASES, RECLAIM_PENDING, BACKEND, LIMIT, SESSION_UNKNOWN,
-  // LEASE_EXPIRED, DEVICE_LOST.
+  // CAPACITY, FRAGMENTED, HELD_BY_LEASES, RECLAIM_PENDING, BACKEND, CORDONED, LIMIT,
+  // SESSION_UNKNOWN, LEASE_EXPIRED, DEVICE_LOST.
   StatusOr<PoolGrant> Acquire(const PoolRequest& request, const CallLimits& limits);
   // nullopt if this Device has no such Buffer. LEASE_EXPIRED.
   std::optional<Status> Release(SessionId session, BufferId buffer);
@@ -106,6 +111,17 @@ class RuntimeStore {
   std::optional<Status> CheckExport(ExportId id) const;
   bool EndExport(ExportId id, bool sent);
   bool Unmapped(SessionId session, ShareSerial share);
+
+  // --- What operators do; as in DeviceStore.
+  void SetTimes(const RuntimeStoreTimes& times);
+  // A cordoned Device opens no Pools; those that are there grow as before.
+  void SetCordoned(bool cordoned);
+  bool cordoned() const;
+  // Asks for every Segment of a Pool in which no Buffer lies.
+  void RecallIdle();
+  // Asks Sessions for what they can do without of Segments that they divide themselves.
+  void AskForGranted();
+  Bytes Trim(const CallLimits& limits);
 
   // Expiry, recalls, trimming, and noticing that the Device is lost.
   void Tick();
@@ -124,7 +140,17 @@ class RuntimeStore {
   Snapshot TakeSnapshot() const;
   // The peaks count anew from now on.
   void ForgetPeaks();
+  // Every Pool and what lies in it, under one hold of the mutex.
+  RuntimeMap TakeMap() const;
   PoolTable::Use UseBy(SessionId session) const;
+  // Sessions that have Buffers or granted Segments here, or keep what they were asked for.
+  struct PoolHolder {
+    SessionId session;
+    SessionIdentity identity;
+    Bytes held;
+    bool quarantined = false;
+  };
+  std::vector<PoolHolder> Holders() const;
   // Bytes that Pools could grow by at once.
   Bytes Available() const;
   // Whether the request would be granted, as Acquire decides it now, unless the backend has less
@@ -172,6 +198,10 @@ class RuntimeStore {
   void Recall(std::span<const PoolSegmentId> segments, Outbox& outbox)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
+
+  // runtime_store_operate.cc
+  // Why a cordoned Device opens no Pool for the request.
+  Status RefuseCordoned(const PoolRequest& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // runtime_store_room.cc: who waits for room, and how it comes about.
   StatusOr<PoolGrant> Await(Waiter& waiter, const CallLimits& limits)
@@ -232,7 +262,7 @@ class RuntimeStore {
 
   // runtime_store_view.cc
   Ledger LedgerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  PoolView ViewOf(PoolId pool) const;
+  PoolView ViewOf(PoolId pool) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   const RuntimeStoreOptions options_;
@@ -244,6 +274,7 @@ class RuntimeStore {
   mutable Mutex mutex_;
   CondVar growth_work_;  // a Pool is to grow, or the store closes
   CondVar export_work_;  // an export waits, or the store closes
+  CondVar trimmed_;      // Segments have left
   SegmentArena arena_ ABSL_GUARDED_BY(mutex_);
   PoolTable pools_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<SessionId, SessionIdentity> identities_ ABSL_GUARDED_BY(mutex_);
@@ -256,6 +287,8 @@ class RuntimeStore {
   LeavingSegments leaving_ ABSL_GUARDED_BY(mutex_);
   Instant next_trim_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  RuntimeStoreTimes times_ ABSL_GUARDED_BY(mutex_);
+  bool cordoned_ ABSL_GUARDED_BY(mutex_) = false;
   Status lost_ ABSL_GUARDED_BY(mutex_);  // DEVICE_LOST once the Device is
 
   std::vector<std::thread> threads_;

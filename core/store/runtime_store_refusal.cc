@@ -183,6 +183,11 @@ DeviceFit RuntimeStore::Fit(const PoolRequest& request) {
   }
   Pool unopened(PoolId(), request.session, shape_);
   Pool* const opened = FindPool(request.session);
+  if (cordoned_ && opened == nullptr) {
+    fit.verdict = FitVerdict::kCordoned;
+    fit.explanation = std::string(RefuseCordoned(request).message());
+    return fit;
+  }
   Pool& pool = opened != nullptr ? *opened : unopened;
   fit.largest_now = pool.LargestFree(arena_.available() / shape_.segment_size);
   const Pool::Placement placement = Place(request, pool);

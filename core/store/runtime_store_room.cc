@@ -16,7 +16,11 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
   const MutexLock lock(mutex_);
   TENURE_RETURN_IF_ERROR(lost_);
   const Instant now = clock_.Now();
-  TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, options_.lease_ttl, now));
+  if (cordoned_ && FindPool(request.session) == nullptr) {
+    ++counters_.refusals[std::string(ReasonName(Reason::kCordoned))];
+    return RefuseCordoned(request);
+  }
+  TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, times_.lease_ttl, now));
   Waiter waiter{.request = request,
                 .pool = pool->id(),
                 .give_up = After(now, request.wait),
@@ -57,8 +61,9 @@ StatusOr<PoolGrant> RuntimeStore::Await(Waiter& waiter, const CallLimits& limits
     if (waiter.growth == nullptr && alive.ok()) {
       Outbox outbox(events_);
       if (Press(waiter, outbox)) {
+        const Duration answer_within = times_.recall_wait;
         mutex_.Unlock();
-        outbox.Send(options_.recall_wait);
+        outbox.Send(answer_within);
         mutex_.Lock();
         continue;
       }
@@ -150,7 +155,8 @@ Pool::Placement RuntimeStore::TryPlace(Waiter& waiter, Pool& pool) {
     const auto& specs = std::get<std::vector<BufferSpec>>(waiter.request.wanted);
     placement = Place(waiter.request, pool);
     if (!placement.placed()) return placement;
-    StatusOr<std::vector<Buffer>> buffers = pools_.AddBuffers(pool, specs, placement.blocks);
+    StatusOr<std::vector<Buffer>> buffers =
+        pools_.AddBuffers(pool, specs, placement.blocks, clock_.Now());
     if (!buffers.ok()) {
       waiter.result = buffers.status();
       return placement;
@@ -275,7 +281,7 @@ bool RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
                            lacking - shape_.segment_size * unused.size());
   }
   if (outbox.empty()) return false;
-  waiter.asked_until = After(clock_.Now(), options_.recall_wait);
+  waiter.asked_until = After(clock_.Now(), times_.recall_wait);
   return true;
 }
 

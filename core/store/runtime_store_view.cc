@@ -36,7 +36,7 @@ PoolView RuntimeStore::ViewOf(PoolId pool) const {
           .device_uuid = device_.info().uuid,
           .size = shape_.size(),
           .segment_size = shape_.segment_size,
-          .ttl = options_.lease_ttl};
+          .ttl = times_.lease_ttl};
 }
 
 RuntimeStore::Snapshot RuntimeStore::TakeSnapshot() const {

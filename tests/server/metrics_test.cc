@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "server/metrics_server.h"
 #include "server/translate.h"
 #include "tests/server/service_fixture.h"
 
@@ -56,7 +55,8 @@ class MetricsTest : public ServiceTest {
     }
   }
 
-  const Metrics metrics_{*store_, sessions_, rpcs_, MetricsOptions{}};
+  ReloadLog reloads_;
+  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, MetricsOptions{}};
 };
 
 TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
@@ -261,7 +261,7 @@ TEST_F(MetricsTest, TheLargestModelsAreNamedOnlyIfAskedFor) {
     return series;
   };
   EXPECT_TRUE(named(metrics_).empty());
-  const auto models = named(Metrics(*store_, sessions_, rpcs_, {.model_bytes = true}));
+  const auto models = named(Metrics(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true}));
   EXPECT_EQ(models.size(), 32U);
   EXPECT_EQ(models.at("tenure_model_bytes{device=host:0,model=model-7@1}"), KiB(8).count());
 }
@@ -289,24 +289,6 @@ TEST_F(MetricsTest, BucketsOfAHistogramAreCumulative) {
       EXPECT_EQ(last, metric.histogram.sample_count);
     }
   }
-}
-
-TEST_F(MetricsTest, IsServedAtAnyFreePort) {
-  const auto metrics = std::make_shared<Metrics>(*store_, sessions_, rpcs_, MetricsOptions{});
-  const auto server = MetricsServer::Start("127.0.0.1:0", metrics);
-  ASSERT_TRUE(server.ok()) << server.status();
-  EXPECT_TRUE((*server)->address().starts_with("127.0.0.1:"));
-  EXPECT_NE((*server)->address(), "127.0.0.1:0");
-  EXPECT_FALSE(MetricsServer::Start((*server)->address(), metrics).ok());
-}
-
-TEST_F(MetricsTest, ServingEndsAtOnce) {
-  auto server = MetricsServer::Start(
-      "127.0.0.1:0", std::make_shared<Metrics>(*store_, sessions_, rpcs_, MetricsOptions{}));
-  ASSERT_TRUE(server.ok()) << server.status();
-  const Instant before = clock_.Now();
-  server->reset();
-  EXPECT_LT(clock_.Now() - before, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ class FitVerdict(str, Enum):
     NEVER = "never"
     """It is more than all of the arena."""
     DEVICE_LOST = "device lost"
+    CORDONED = "cordoned"
+    CORDONED = "cordoned"
+    """An operator keeps new models and sessions off the device."""
 
 
 @dataclass(frozen=True)

@@ -302,6 +302,7 @@ TEST_P(RuntimeFitTest, WhatIsSaidOfARequestIsWhatComesOfIt) {
         ASSERT_TRUE(HasReason(grant.status(), Reason::kCapacity)) << what.str();
         break;
       case FitVerdict::kDeviceLost:
+      case FitVerdict::kCordoned:
         FAIL() << what.str();
     }
     if (grant.ok()) mine.push_back(grant->buffers.front().id);

@@ -27,6 +27,7 @@
 #include "tenure/export.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
+#include "tenure/operate.h"
 #include "tenure/refusal.h"
 #include "tenure/weight_lease.h"
 
@@ -123,6 +124,26 @@ class TENURE_CLIENT_API Client {
   // What happened, to anybody.
   absl::StatusOr<EventList> ListEvents(const EventRequest& request,
                                        const CallOptions& options = {}) const;
+  // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto,
+  // with the names there.
+  absl::StatusOr<std::string> MemoryMapJson(const CallOptions& options = {}) const;
+
+  // For operators: root, the daemon's own user, and whom its configuration names. Everybody else
+  // gets PERMISSION_DENIED.
+
+  // From now on the device takes no new models and pools; false if that was so before.
+  // DEVICE_NOT_FOUND.
+  absl::StatusOr<bool> Cordon(const std::string& device, const CallOptions& options = {}) const;
+  absl::StatusOr<bool> Uncordon(const std::string& device, const CallOptions& options = {}) const;
+  // Cordons, takes every model offline, asks clients to let go, and waits for it.
+  absl::StatusOr<std::vector<DeviceDrain>> Drain(const DrainRequest& request,
+                                                 const CallOptions& options = {}) const;
+  // Gives memory that nobody uses back to the system.
+  absl::StatusOr<std::vector<DeviceTrim>> Trim(const TrimRequest& request,
+                                               const CallOptions& options = {}) const;
+  // Has the daemon read its configuration anew; what changed. FAILED_PRECONDITION with reason
+  // RESTART_NEEDED, or INVALID_ARGUMENT, and then nothing has.
+  absl::StatusOr<std::vector<ConfigChange>> Reload(const CallOptions& options = {}) const;
 
   // Of the last session that was opened.
   uint64_t session_id() const;
