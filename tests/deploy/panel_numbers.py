@@ -127,8 +127,9 @@ def loads_and_leases(scrape: Scrape, seconds: float) -> dict[tuple[str, str], Nu
         ("Ownership transfers and reclaims", "B"): {
             f"reclaimed: {cause}": 0 for cause in scrape.by("tenure_reclaims_total", "cause")
         },
-        ("Waiting", "A"): {"loads": 0},
-        ("Waiting", "B"): {"buffers": 0},
+        ("At work and waiting", "A"): {"loads at work": 0},
+        ("At work and waiting", "B"): {"loads waiting": 0},
+        ("At work and waiting", "C"): {"buffers waiting": 0},
         ("Live leases", "A"): {"": 3},
         ("Live leases by device", "A"): {"here host:0": 3},
         ("Lease events", "A"): {"granted": 5 / seconds},

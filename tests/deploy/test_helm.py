@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,18 @@ def test_it_is_clean(values: dict[str, Any]) -> None:
     report = helm_python.lint(CHART, values, strict=True)
     assert report["errors"] == []
     assert [each for each in report["messages"] if each["severity"] > 1] == []
+
+
+def test_claims_are_refused_where_kubernetes_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tried with a bound that Helm's own idea of a cluster is under, which nothing can be told here."""
+    copy = tmp_path / "tenure"
+    shutil.copytree(CHART, copy)
+    template = copy / "templates" / "resourceclaimtemplate.yaml"
+    template.write_text(template.read_text().replace("<1.34.0-0", "<9.0.0-0"))
+    monkeypatch.setattr(chart, "CHART", copy)
+    assert chart.render({})
+    with pytest.raises(helm_python.HelmError, match="gpuAccess: dra needs Kubernetes 1.34, not v1"):
+        chart.render({"gpuAccess": "dra"})
 
 
 @every_values_file
