@@ -1,8 +1,8 @@
 #pragma once
 
+#include <arpa/inet.h>
 #include <array>
 #include <netinet/in.h>
-#include <arpa/inet.h>
 #include <stdexcept>
 #include <string>
 #include <string_view>

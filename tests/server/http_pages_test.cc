@@ -1,6 +1,7 @@
 #include "server/http_pages.h"
 
 #include <gmock/gmock.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/server/service_fixture.h"

@@ -22,9 +22,11 @@ class HttpServerTest : public ::testing::Test {
  protected:
   HttpServerTest() {
     HttpPages pages = {
-        {"/", [] { return HttpReply{.type = "text/html", .body = "<p>", .policy = "img-src data:"}; }},
+        {"/",
+         [] { return HttpReply{.type = "text/html", .body = "<p>", .policy = "img-src data:"}; }},
         {"/five", [] { return HttpReply{.type = "text/plain", .body = "five\n"}; }},
-        {"/large", [] { return HttpReply{.type = "text/plain", .body = std::string(64 << 20, 'x')}; }}};
+        {"/large",
+         [] { return HttpReply{.type = "text/plain", .body = std::string(64 << 20, 'x')}; }}};
     StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start("127.0.0.1:0", pages);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -78,10 +80,10 @@ TEST_F(HttpServerTest, AnswersGetWithThePageAndHeadWithoutIt) {
 TEST_F(HttpServerTest, EveryReplyForbidsWhatItDoesNotNeed) {
   for (const char* path : {"/five", "/nothing"}) {
     const std::string reply = Ask("GET", path);
-    for (const char* header :
-         {"Cache-Control: no-store\r\n", "X-Content-Type-Options: nosniff\r\n",
-          "X-Frame-Options: DENY\r\n", "Content-Security-Policy: default-src 'none'; frame-ancestors",
-          "Connection: close\r\n"}) {
+    for (const char* header : {"Cache-Control: no-store\r\n", "X-Content-Type-Options: nosniff\r\n",
+                               "X-Frame-Options: DENY\r\n",
+                               "Content-Security-Policy: default-src 'none'; frame-ancestors",
+                               "Connection: close\r\n"}) {
       EXPECT_THAT(reply, HasSubstr(header)) << path;
     }
     EXPECT_THAT(reply, Not(HasSubstr("Access-Control-Allow"))) << path;
@@ -98,7 +100,8 @@ TEST_F(HttpServerTest, NothingButGetAndHeadIsAllowed) {
 }
 
 TEST_F(HttpServerTest, NoFileCanBeAskedFor) {
-  for (const char* path : {"/nothing", "/etc/passwd", "/../../etc/passwd", "/%2e%2e/etc/passwd", "/five/"}) {
+  for (const char* path :
+       {"/nothing", "/etc/passwd", "/../../etc/passwd", "/%2e%2e/etc/passwd", "/five/"}) {
     EXPECT_THAT(Ask("GET", path), StartsWith("HTTP/1.1 404 ")) << path;
   }
 }
