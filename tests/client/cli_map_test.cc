@@ -100,7 +100,7 @@ TEST(CliMapTest, FindsAMapInADump) {
 TEST(CliMapTest, DrawsAnArenaToScale) {
   EXPECT_EQ(DrawArena(Map().devices[0].arenas[0], 80),
             "           one character is 16 MiB\n"
-            "         0 [shop/ranker ##][b ooooo][old --]====............................\n");
+            "         0 [shop/ranker ##][b oooo][old --]====............................\n");
   EXPECT_EQ(DrawArena(Map().devices[0].arenas[1], 80),
             "           one character is 1 MiB\n"
             "         0 ##~~~~########~~................................................\n");
@@ -129,7 +129,7 @@ TEST(CliMapTest, TellsOfEachRegionAndPoolAsFarAsThereAreRows) {
   const std::string all = DrawMap(Map(), 80, 20);
   EXPECT_THAT(all, HasSubstr("# leased 266 MiB   o idle 128 MiB   - retained 128 MiB"));
   EXPECT_THAT(all,
-              HasSubstr("shop/ranker@3  leased    256 MiB  01234567           2    20 s  server/a "
+              HasSubstr("shop/ranker@3  leased    256 MiB  01234567           2   20 s  server/a "
                         "(2), batch/b (1)\n"));
   EXPECT_THAT(all, HasSubstr("old@1          retained  128 MiB  ffff               1  1m01s\n"));
   EXPECT_THAT(all, HasSubstr("server/a  16 MiB  10 MiB         2        2   1m15s   30 s\n"));
