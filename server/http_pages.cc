@@ -10,13 +10,17 @@
 #include "core/device/cuda_device.h"
 #include "proto/map_page/map_page.h"
 #include "server/json.h"
+#include "server/limit.h"
 
 namespace tenure {
 namespace {
 
+using tenure::ToJson;
 using Json = nlohmann::ordered_json;
 
 constexpr char kJsonType[] = "application/json";
+// Maps under way at a time: each holds up the stores for a moment.
+constexpr int kMaxMaps = 4;
 
 HttpReply ToReply(const Json& json, int status = 200) {
   return {.status = status,
@@ -78,10 +82,19 @@ HttpReply Version(const HttpSources& sources) {
                   {"backends", std::move(backends)}});
 }
 
+HttpReply Map(const HttpSources& sources, Limit& limit) {
+  const std::optional<Limit::Place> place = limit.TryEnter();
+  if (!place.has_value()) {
+    return {.status = 503, .type = "text/plain; charset=utf-8", .body = "too many ask at once\n"};
+  }
+  return {.type = kJsonType, .body = ToJson(sources.maps.Take())};
+}
+
 }  // namespace
 
 HttpPages MakeHttpPages(HttpSources sources) {
   const auto shared = std::make_shared<const HttpSources>(std::move(sources));
+  const auto maps = std::make_shared<Limit>(kMaxMaps);
   return {
       {"/",
        [] {
@@ -90,8 +103,7 @@ HttpPages MakeHttpPages(HttpSources sources) {
                           .policy = MapPagePolicy() + "; frame-ancestors 'none'"};
        }},
       {"/healthz", [] { return HttpReply{.type = "text/plain; charset=utf-8", .body = "ok\n"}; }},
-      {"/map.json",
-       [shared] { return HttpReply{.type = kJsonType, .body = ToJson(shared->maps.Take())}; }},
+      {"/map.json", [shared, maps] { return Map(*shared, *maps); }},
       {"/metrics",
        [shared] {
          return HttpReply{

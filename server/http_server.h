@@ -42,7 +42,7 @@ class HttpServer {
   // Listens at "host:port"; port 0: any that is free. BACKEND if the machine refuses.
   static StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, HttpPages pages);
 
-  // Ends at once, whoever stalls.
+  // Ends at once; while peers stall, after kRequestTimeoutMs at the latest.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

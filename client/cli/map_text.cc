@@ -142,6 +142,7 @@ std::string LeftText(const Left& left) { return left ? FormatDuration(*left) : s
 template <typename T, typename Bytes>
 std::vector<const T*> Largest(const std::vector<T>& all, size_t most, Bytes bytes) {
   std::vector<const T*> sorted;
+  sorted.reserve(all.size());
   for (const T& each : all) sorted.push_back(&each);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const T* a, const T* b) { return bytes(*a) > bytes(*b); });

@@ -194,10 +194,10 @@ std::string MemoryMap::NameOf(uint64_t session_id) const {
   return found == sessions.end() ? "a session that ended" : found->second;
 }
 
-absl::StatusOr<MemoryMap> ReadMap(const std::string& text) {
+absl::StatusOr<MemoryMap> ReadMap(const std::string& json) {
   // What is read may be of any shape: the library throws, nothing leaves this function.
   try {
-    const json from = json::parse(text);
+    const nlohmann::json from = nlohmann::json::parse(json);
     if (!IsMap(from)) return absl::InvalidArgumentError("this is no memory map");
     if (Number(from, "schema") > 1) {
       return absl::InvalidArgumentError("the map's schema is newer than this tenurectl: " +
@@ -208,8 +208,8 @@ absl::StatusOr<MemoryMap> ReadMap(const std::string& text) {
     map.boot_id = Text(from, "boot_id");
     map.time = Text(from, "time");
     map.uptime = Span(from, "uptime").value_or(std::chrono::nanoseconds::zero());
-    for (const json& each : List(from, "devices")) map.devices.push_back(DeviceOf(each));
-    for (const json& each : List(from, "sessions")) {
+    for (const nlohmann::json& each : List(from, "devices")) map.devices.push_back(DeviceOf(each));
+    for (const nlohmann::json& each : List(from, "sessions")) {
       map.sessions.emplace(Number(each, "session_id"),
                            Text(each, "program") + "/" + Text(each, "instance"));
     }

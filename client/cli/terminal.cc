@@ -31,7 +31,7 @@ void Write(std::string_view text) {
 
 size_t FromEnvironment(const char* name, size_t otherwise) {
   const char* const text = std::getenv(name);
-  const long value = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  const int value = text == nullptr ? 0 : std::atoi(text);
   return value > 0 && value < 10'000 ? static_cast<size_t>(value) : otherwise;
 }
 

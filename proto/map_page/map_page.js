@@ -294,6 +294,8 @@ class Tape {
     context.fillStyle = paint.quiet;
     context.strokeStyle = paint.line;
     context.lineWidth = 1;
+    let free = -1;  // from where on there is room for a label
+    const labels = [];
     for (let at = 0; at <= this.rowBytes * 1.0001; at += step) {
       const x = Math.round(this.gutter + at * this.scale) + 0.5;
       context.beginPath();
@@ -302,8 +304,15 @@ class Tape {
       context.stroke();
       const text = at === 0 ? '0' : bytesText(at);
       const room = context.measureText(text).width;
-      if (at > 0 && x + room / 2 > width) context.textAlign = 'right'; else context.textAlign = at === 0 ? 'left' : 'center';
-      context.fillText(text, context.textAlign === 'right' ? width : x, 8);
+      const left = at === 0 ? x : Math.min(x - room / 2, width - room);
+      labels.push({text, left, right: left + room});
+    }
+    context.textAlign = 'left';
+    const last = labels[labels.length - 1];
+    for (const label of labels) {
+      if (label !== last && (label.left < free || label.right + 10 > last.left)) continue;
+      context.fillText(label.text, label.left, 8);
+      free = label.right + 10;
     }
     context.textAlign = 'right';
     for (let row = 0; this.gutter > 0 && row < this.rows; ++row) {

@@ -18,9 +18,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A device of 1 GiB of weights with three regions and 64 MiB of runtime memory with one pool; as the
-// daemon writes it, 64-bit numbers as strings and all.
-constexpr char kMap[] = R"({"schema": 1, "version": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff",
+// A device of 1 GiB of weights with three regions and 64 MiB of runtime memory with one pool; as
+// the daemon writes it, 64-bit numbers as strings and all.
+constexpr char kMap[] =
+    R"({"schema": 1, "version": "0.1.0", "boot_id": "00112233445566778899aabbccddeeff",
   "time": "2026-11-30T20:44:16.5Z", "uptime": "93.5s",
   "sessions": [{"session_id": "1", "program": "server", "instance": "a", "uid": 0, "pid": 7},
                {"session_id": "2", "program": "batch", "instance": "b", "uid": 0, "pid": 8}],
@@ -72,14 +73,13 @@ TEST(CliMapTest, ReadsWhatTheDaemonWrites) {
 }
 
 TEST(CliMapTest, WhatIsNoMapIsRefusedWhateverItIs) {
-  for (const char* text :
-       {"", "{}", "[]", "null", "{\"schema\": 1}", "nonsense",
-        R"({"schema": 2, "boot_id": "", "devices": []})",
-        R"({"schema": 1, "boot_id": "", "devices": [7]})",
-        R"({"schema": 1, "boot_id": "", "devices": [{"arenas": [{}]}]})",
-        R"({"schema": 1, "boot_id": "", "devices": [{"total_bytes": "much"}]})",
-        R"({"schema": 1, "boot_id": "", "uptime": "soon", "devices": []})",
-        R"({"schema": 1, "boot_id": 7, "devices": []})"}) {
+  for (const char* text : {"", "{}", "[]", "null", "{\"schema\": 1}", "nonsense",
+                           R"({"schema": 2, "boot_id": "", "devices": []})",
+                           R"({"schema": 1, "boot_id": "", "devices": [7]})",
+                           R"({"schema": 1, "boot_id": "", "devices": [{"arenas": [{}]}]})",
+                           R"({"schema": 1, "boot_id": "", "devices": [{"total_bytes": "much"}]})",
+                           R"({"schema": 1, "boot_id": "", "uptime": "soon", "devices": []})",
+                           R"({"schema": 1, "boot_id": 7, "devices": []})"}) {
     EXPECT_EQ(ReadMap(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
@@ -90,7 +90,8 @@ TEST(CliMapTest, FindsAMapInADump) {
   EXPECT_TRUE(ReadMap(*FindMap("{\"events\": [], \"state\": {\"map\": " + map + "}}")).ok());
   std::string line = map;
   std::erase(line, '\n');
-  const absl::StatusOr<std::string> last = FindMap("{\"event\": 1}\n" + line + "\n{\"event\": 2}\n");
+  const absl::StatusOr<std::string> last =
+      FindMap("{\"event\": 1}\n" + line + "\n{\"event\": 2}\n");
   ASSERT_TRUE(last.ok()) << last.status();
   EXPECT_TRUE(ReadMap(*last).ok());
   EXPECT_EQ(FindMap("{\"events\": []}").status().code(), absl::StatusCode::kNotFound);
@@ -99,7 +100,7 @@ TEST(CliMapTest, FindsAMapInADump) {
 TEST(CliMapTest, DrawsAnArenaToScale) {
   EXPECT_EQ(DrawArena(Map().devices[0].arenas[0], 80),
             "           one character is 16 MiB\n"
-            "         0 [shop/ranker ##][b ooooo][old --]====............................\n");
+            "         0 [shop/ranker ##][b oooo][old --]====............................\n");
   EXPECT_EQ(DrawArena(Map().devices[0].arenas[1], 80),
             "           one character is 1 MiB\n"
             "         0 ##~~~~########~~................................................\n");
@@ -127,11 +128,13 @@ TEST(CliMapTest, TheBarIsAsLongAsItIsSaidToBe) {
 TEST(CliMapTest, TellsOfEachRegionAndPoolAsFarAsThereAreRows) {
   const std::string all = DrawMap(Map(), 80, 20);
   EXPECT_THAT(all, HasSubstr("# leased 266 MiB   o idle 128 MiB   - retained 128 MiB"));
-  EXPECT_THAT(all, HasSubstr("shop/ranker@3  leased    256 MiB  01234567           2    20 s  server/a "
-                             "(2), batch/b (1)\n"));
+  EXPECT_THAT(all,
+              HasSubstr("shop/ranker@3  leased    256 MiB  01234567           2   20 s  server/a "
+                        "(2), batch/b (1)\n"));
   EXPECT_THAT(all, HasSubstr("old@1          retained  128 MiB  ffff               1  1m01s\n"));
   EXPECT_THAT(all, HasSubstr("server/a  16 MiB  10 MiB         2        2   1m15s   30 s\n"));
-  EXPECT_THAT(all, HasSubstr("weights: 384 MiB of 1 GiB allocated, 512 MiB free, fragmentation 0.000"));
+  EXPECT_THAT(all,
+              HasSubstr("weights: 384 MiB of 1 GiB allocated, 512 MiB free, fragmentation 0.000"));
   const std::string some = DrawMap(Map(), 80, 1);
   EXPECT_THAT(some, Not(HasSubstr("old@1")));
   EXPECT_THAT(some, HasSubstr("and 2 smaller ones; --rows shows more\n"));
@@ -142,7 +145,8 @@ TEST(CliTopTest, ShowsArenasModelsAndSessions) {
   EXPECT_THAT(screen, HasSubstr("gpu:0  cuda, 2 GiB\n"));
   EXPECT_THAT(screen, HasSubstr("  weights  [#"));
   EXPECT_THAT(screen, HasSubstr("384 MiB of 1 GiB, free 512 MiB, frag 0.000\n"));
-  EXPECT_THAT(screen, HasSubstr("shop/ranker@3  gpu:0   leased    256 MiB   20 s  server/a x2, batch/b\n"));
+  EXPECT_THAT(screen,
+              HasSubstr("shop/ranker@3  gpu:0   leased    256 MiB   20 s  server/a x2, batch/b\n"));
   EXPECT_THAT(screen, HasSubstr("server/a   1  256 MiB       2  16 MiB  10 MiB        2\n"));
   EXPECT_THAT(screen, HasSubstr("batch/b    2  256 MiB       1     0 B     0 B        0\n"));
   EXPECT_THAT(screen, Not(HasSubstr("\033")));
@@ -198,7 +202,8 @@ TEST(CliPickleTest, WritesTheOpcodesOfProtocolTwo) {
   out.EndList();
   out.EndDictionary();
   using std::string_literals::operator""s;
-  EXPECT_EQ(out.Finish(), "\x80\x02}(X\x01\0\0\0"s + "a](J\xff\xff\xff\xff\x8a\x08\0\0\0\0\0\x40\0\0\x88"s + "eu.");
+  EXPECT_EQ(out.Finish(), "\x80\x02}(X\x01\0\0\0"s +
+                              "a](J\xff\xff\xff\xff\x8a\x08\0\0\0\0\0\x40\0\0\x88"s + "eu.");
 }
 
 // torch_snapshot_test.py loads it as PyTorch's viewer does.

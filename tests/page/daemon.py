@@ -71,6 +71,7 @@ class Daemon:
         """Ends it at once."""
         self._process.kill()
         self._process.wait()
+        self._log.close()
 
     def __enter__(self) -> Daemon:
         return self
@@ -82,4 +83,3 @@ class Daemon:
         trace: TracebackType | None,
     ) -> None:
         self.kill()
-        self._log.close()

@@ -26,7 +26,7 @@ class HttpServerTest : public ::testing::Test {
          [] { return HttpReply{.type = "text/html", .body = "<p>", .policy = "img-src data:"}; }},
         {"/five", [] { return HttpReply{.type = "text/plain", .body = "five\n"}; }},
         {"/large",
-         [] { return HttpReply{.type = "text/plain", .body = std::string(64 << 20, 'x')}; }}};
+         [] { return HttpReply{.type = "text/plain", .body = std::string(16 << 20, 'x')}; }}};
     StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start("127.0.0.1:0", pages);
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
