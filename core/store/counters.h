@@ -29,9 +29,9 @@ using LoadDurations = DurationHistogram<kLoadBounds>;
 
 // What one Device's store did since start. All are monotonic.
 struct StoreCounters {
-  std::array<uint64_t, kReuses> loads{};                    // that succeeded, by reuse
-  std::map<std::string, uint64_t> failed_loads;             // by Reason
-  std::array<LoadDurations, kReuses> load_durations{};  // of those that succeeded
+  std::array<uint64_t, kReuses> loads{};                            // that succeeded, by reuse
+  std::map<std::string, uint64_t> failed_loads;                     // by Reason
+  std::array<LoadDurations, kReuses> load_durations{};              // of those that succeeded
   std::array<LoadDurations, kLoadPhases.size()> phase_durations{};  // of those that copied
   std::array<uint64_t, kReclaimCauses> reclaims{};
   uint64_t copied_bytes = 0;
