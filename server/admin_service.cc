@@ -15,6 +15,8 @@ namespace {
 constexpr int kMaxFits = 16;
 // Each holds a thread while clients let go.
 constexpr int kMaxDrains = 16;
+// Each holds a thread.
+constexpr int kMaxWaiting = 32;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -27,8 +29,8 @@ std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
 
 AdminService::AdminService(Store& store, const WantedModels& wanted,
                            const SessionRegistry& sessions, const RefusalLog& refusals,
-                           const Gate& gate, const Clock& clock, std::string metrics_address,
-                           Control& control)
+                           const Gate& gate, const MapMaker& maps, const Clock& clock,
+                           std::string metrics_address, Control& control)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
@@ -38,6 +40,8 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       metrics_address_(std::move(metrics_address)),
       started_(clock.Now()),
       fits_(kMaxFits),
+      waiting_(kMaxWaiting),
+      maps_(maps, clock),
       control_(control),
       drains_(kMaxDrains) {}
 
@@ -136,6 +140,17 @@ Status AdminService::FitAll(grpc::ServerContext& context, const v1::FitRequest& 
   TENURE_RETURN_IF_ERROR(fits.status());
   for (const DeviceFit& fit : *fits) *response.add_devices() = ToProto(fit);
   return absl::OkStatus();
+}
+
+grpc::Status AdminService::GetMemoryMap(grpc::ServerContext* context,
+                                        const v1::GetMemoryMapRequest* request,
+                                        v1::GetMemoryMapResponse* response) {
+  const Status admitted = gate_.Admit(*context).status();
+  if (!admitted.ok()) return ToGrpcStatus(admitted);
+  StatusOr<v1::GetMemoryMapResponse> part = maps_.Get(*request);
+  if (!part.ok()) return ToGrpcStatus(part.status());
+  *response = *std::move(part);
+  return grpc::Status::OK;
 }
 
 }  // namespace tenure

@@ -9,6 +9,7 @@
 #include "server/control.h"
 #include "server/gate.h"
 #include "server/limit.h"
+#include "server/map_parts.h"
 #include "server/refusal_log.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
@@ -21,8 +22,8 @@ class AdminService final : public v1::AdminService::Service {
   // All references outlive the service; the daemon counts as started now. `metrics_address` is
   // where /metrics is really served, empty if it is not.
   AdminService(Store& store, const WantedModels& wanted, const SessionRegistry& sessions,
-               const RefusalLog& refusals, const Gate& gate, const Clock& clock,
-               std::string metrics_address, Control& control);
+               const RefusalLog& refusals, const Gate& gate, const MapMaker& maps,
+               const Clock& clock, std::string metrics_address, Control& control);
 
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override;
@@ -33,6 +34,10 @@ class AdminService final : public v1::AdminService::Service {
                               v1::ExplainRefusalResponse* response) override;
   grpc::Status Fit(grpc::ServerContext* context, const v1::FitRequest* request,
                    v1::FitResponse* response) override;
+  grpc::Status ListEvents(grpc::ServerContext* context, const v1::ListEventsRequest* request,
+                          v1::ListEventsResponse* response) override;
+  grpc::Status GetMemoryMap(grpc::ServerContext* context, const v1::GetMemoryMapRequest* request,
+                            v1::GetMemoryMapResponse* response) override;
 
   // admin_service_control.cc: for operators alone.
   grpc::Status Cordon(grpc::ServerContext* context, const v1::CordonRequest* request,
@@ -51,6 +56,8 @@ class AdminService final : public v1::AdminService::Service {
                  v1::ExplainRefusalResponse& response);
   // What would come of the same call now, if that can be told.
   std::optional<DeviceFit> FitAnew(const Refusal& refusal);
+  Status Events(grpc::ServerContext& context, const v1::ListEventsRequest& request,
+                v1::ListEventsResponse& response);
   Status FitAll(grpc::ServerContext& context, const v1::FitRequest& request,
                 v1::FitResponse& response);
 
@@ -62,7 +69,9 @@ class AdminService final : public v1::AdminService::Service {
   const Clock& clock_;
   const std::string metrics_address_;
   const Instant started_;
-  Limit fits_;  // calls that read files
+  Limit fits_;     // calls that read files
+  Limit waiting_;  // calls that wait for events
+  MapParts maps_;
   Control& control_;
   Limit drains_;  // calls that wait for clients
 };

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "server/device_plan.h"
+#include "server/http_pages.h"
 
 namespace tenure {
 namespace {
@@ -127,7 +128,10 @@ Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify
           },
           [this] { return Reload(); }),
       current_(config),
-      longest_heartbeat_(config.heartbeat_interval) {
+      longest_heartbeat_(config.heartbeat_interval),
+      maps_(store_, *clock_, gate_.boot_id()),
+      metrics_(store_, sessions_, rpcs_, reloads_,
+               MetricsOptions{.model_bytes = config.metrics_model_bytes}) {
   gate_.SetAdmin(config.admin);
 }
 
@@ -139,12 +143,7 @@ Status Daemon::Serve() {
 
   TENURE_ASSIGN_OR_RETURN(const std::optional<gid_t> group, FindGroup(config_.socket.group));
   ticker_.emplace(kTickInterval, [this] { Tick(); });
-  if (!config_.metrics_address.empty()) {
-    TENURE_ASSIGN_OR_RETURN(
-        metrics_, MetricsServer::Start(config_.metrics_address,
-                                       std::make_shared<Metrics>(store_, sessions_, reloads_)));
-    metrics_address_ = metrics_->address();
-  }
+  TENURE_RETURN_IF_ERROR(ServeHttp());
   HandleServerOptions options;
   options.path = handle_path;
   options.mode = config_.socket.mode;
@@ -160,19 +159,37 @@ Status Daemon::Serve() {
                boot_id(), config_.directory, metrics_address_.empty() ? "off" : metrics_address_);
   SetReady(false);
   wanted_.Start([this](bool ready) { SetReady(ready); });
+  serving_.store(true);
   notify_.Ready("serving in " + config_.directory);
+  return absl::OkStatus();
+}
+
+Status Daemon::ServeHttp() {
+  if (config_.metrics_address.empty()) return absl::OkStatus();
+  HttpPages pages = MakeHttpPages({.store = store_,
+                                   .wanted = wanted_,
+                                   .metrics = metrics_,
+                                   .maps = maps_,
+                                   .boot_id = boot_id(),
+                                   .serving = [this] { return serving_.load(); }});
+  TENURE_ASSIGN_OR_RETURN(http_, HttpServer::Start(config_.metrics_address, std::move(pages)));
+  metrics_address_ = http_->address();
   return absl::OkStatus();
 }
 
 Status Daemon::ServeGrpc(const std::string& path, std::optional<gid_t> group) {
   models_.emplace(store_, wanted_, refusals_, gate_, *clock_, config_.max_watchers);
   leases_.emplace(store_, refusals_, gate_, *clock_);
-  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, *clock_, metrics_address_, control_);
+  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, maps_, *clock_, metrics_address_,
+                 control_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   grpc_listener_.emplace(builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(rpcs_.NewInterceptorFactory());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&*models_);
   builder.RegisterService(&*leases_);
   builder.RegisterService(&*admin_);
@@ -220,6 +237,7 @@ void Daemon::Stop(Duration timeout) {
   notify_.Stopping("waiting for leases and loads to end");
   spdlog::info("stopping drain_timeout_ms={}",
                std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
+  serving_.store(false);
   gate_.CloseForLoads();
   wanted_.Stop();
   grpc_->GetHealthCheckService()->SetServingStatus(false);
@@ -237,7 +255,7 @@ void Daemon::Stop(Duration timeout) {
 
 Daemon::~Daemon() {
   if (grpc_ != nullptr) Stop(Duration::zero());
-  metrics_.reset();
+  http_.reset();
   ticker_.reset();
   handles_.Stop();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <grpcpp/server.h>
 #include <memory>
 #include <optional>
@@ -21,11 +22,14 @@
 #include "server/gate.h"
 #include "server/grpc_listener.h"
 #include "server/handle_server.h"
+#include "server/http_server.h"
 #include "server/lease_service.h"
-#include "server/metrics_server.h"
+#include "server/memory_map.h"
+#include "server/metrics.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
 #include "server/reload_log.h"
+#include "server/rpc_metrics.h"
 #include "server/service_notify.h"
 #include "server/session_registry.h"
 #include "server/ticker.h"
@@ -37,7 +41,7 @@ namespace tenure {
 StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config);
 
 // A running tenured: from Start on it serves `grpc.sock` and `handle.sock` in its directory, and
-// /metrics, and brings online what is configured and what was pinned before. Start, Stop and the
+// HTTP, and brings online what is configured and what was pinned before. Start, Stop and the
 // destructor belong to one thread.
 class Daemon {
  public:
@@ -67,7 +71,7 @@ class Daemon {
   // True if a Device was lost: calls to its driver may never return, so that this object cannot be
   // destroyed.
   bool HasLostDevice() const;
-  // Empty if metrics are off.
+  // Where HTTP is served, /metrics among it; empty if it is not.
   const std::string& metrics_address() const { return metrics_address_; }
 
  private:
@@ -75,6 +79,7 @@ class Daemon {
          std::unique_ptr<const Clock> clock, std::string boot_id, std::vector<ModelRoot> roots,
          std::vector<DeviceOptions> devices);
   Status Serve();
+  Status ServeHttp();
   Status ServeGrpc(const std::string& path, std::optional<gid_t> group);
   void SetReady(bool ready);
   bool Quiet() const;
@@ -104,6 +109,11 @@ class Daemon {
   Duration longest_heartbeat_ ABSL_GUARDED_BY(reloading_);  // that Sessions were told
   bool stopping_ ABSL_GUARDED_BY(reloading_) = false;
 
+  RpcMetrics rpcs_;
+  const MapMaker maps_;
+  const Metrics metrics_;
+  std::atomic<bool> serving_ = false;
+
   std::string metrics_address_;
   std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has
   std::optional<ModelService> models_;
@@ -111,7 +121,7 @@ class Daemon {
   std::optional<AdminService> admin_;
   // What calls into the members above, in the order in which they start.
   std::optional<Ticker> ticker_;
-  std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<HttpServer> http_;
   std::unique_ptr<grpc::Server> grpc_;
   std::optional<GrpcListener> grpc_listener_;
 };

@@ -1,15 +1,13 @@
 #pragma once
 
-#include <prometheus/metric_family.h>
-#include <vector>
-
-#include "core/store/store.h"
+#include "server/device_snapshot.h"
+#include "server/family_builder.h"
 #include "server/reload_log.h"
 
 namespace tenure {
 
 // What operators did: which devices are cordoned, and how the configuration was read anew.
-void AddOperation(std::vector<prometheus::MetricFamily>& out, const Store& store,
+void AddOperation(MetricFamilies& out, const DeviceSnapshots& snapshots,
                   const ReloadLog::Totals& reloads);
 
 }  // namespace tenure

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <google/protobuf/duration.pb.h>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ Status CheckRequestId(std::string_view field, const std::string& request_id);
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field, const google::protobuf::Duration& ttl);
 // 0 to a day.
 StatusOr<Duration> TimeoutFromProto(const google::protobuf::Duration& timeout);
+// Up to a day. Unset: not at all.
+StatusOr<Duration> WaitFromProto(bool set, const google::protobuf::Duration& wait);
 StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session);
 StatusOr<PoolRequest> FromProto(const v1::GrowPoolRequest& request, SessionId session);
 StatusOr<BufferSpec> FromProto(const v1::BufferSpec& spec);
@@ -61,5 +64,7 @@ v1::Session ToProto(const SessionView& session, const RegionUse& use);
 v1::Readiness ToProto(const WantedModels::Progress& progress);
 v1::Refusal ToProto(const Refusal& refusal, Instant now);
 v1::DeviceFit ToProto(const DeviceFit& fit);
+// But for who the session was.
+v1::Event ToProto(const Event& event, std::chrono::system_clock::time_point time);
 
 }  // namespace tenure

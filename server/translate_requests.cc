@@ -55,7 +55,6 @@ StatusOr<Duration> LeaseTtlFromProto(std::string_view field,
   return *duration;
 }
 
-// Unset: not at all.
 StatusOr<Duration> WaitFromProto(bool set, const google::protobuf::Duration& wait) {
   if (!set) return Duration::zero();
   const std::optional<Duration> duration = Within(wait, Duration::zero(), kMostLeaseTtl);

@@ -52,6 +52,9 @@ void AddCordon(CLI::App& app, const Globals& globals, Action& action);
 void AddDrain(CLI::App& app, const Globals& globals, Action& action);
 void AddTrim(CLI::App& app, const Globals& globals, Action& action);
 void AddReload(CLI::App& app, const Globals& globals, Action& action);
+void AddEvents(CLI::App& app, const Globals& globals, Action& action);
+void AddMap(CLI::App& app, const Globals& globals, Action& action);
+void AddTop(CLI::App& app, const Globals& globals, Action& action);
 void AddHealth(CLI::App& app, const Globals& globals, Action& action);
 void AddVersion(CLI::App& app, const Globals& globals, Action& action);
 

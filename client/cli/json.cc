@@ -183,6 +183,24 @@ Json ToJson(const client::DeviceFit& fit) {
           {"explanation", fit.explanation}};
 }
 
+Json ToJson(const client::Event& event) {
+  const auto nanos =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(event.time.time_since_epoch());
+  Json json = {{"sequence", event.sequence},
+               {"time", static_cast<double>(nanos.count()) / 1e9},
+               {"kind", event.kind},
+               {"device", event.device},
+               {"session_id", event.session_id},
+               {"program", event.program},
+               {"instance", event.instance},
+               {"subject", event.subject},
+               {"bytes", event.bytes},
+               {"took_ns", event.took.count()},
+               {"detail", event.detail}};
+  if (event.ledger) json["ledger"] = ToJson(*event.ledger);
+  return json;
+}
+
 Json ToJson(const client::Refusal& refusal) {
   return {{"refusal_id", refusal.refusal_id},
           {"age_ns", refusal.age.count()},

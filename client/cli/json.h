@@ -18,5 +18,6 @@ nlohmann::ordered_json ToJson(const client::Session& session);
 nlohmann::ordered_json ToJson(const client::TensorPlace& tensor);
 nlohmann::ordered_json ToJson(const client::DeviceFit& fit);
 nlohmann::ordered_json ToJson(const client::Refusal& refusal);
+nlohmann::ordered_json ToJson(const client::Event& event);
 
 }  // namespace tenure::cli

@@ -33,9 +33,9 @@ int Main(int argc, char** argv) {
   app.add_flag("--json", globals.json, "Print JSON instead of tables");
   app.add_option("--timeout", timeout, "Give up after this long, such as 30s or 2m")
       ->check(CheckDuration);
-  for (const auto add :
-       {AddLoad, AddUnload, AddModels, AddModel, AddWatch, AddArenas, AddSessions, AddFit,
-        AddExplain, AddCordon, AddDrain, AddTrim, AddReload, AddHealth, AddVersion}) {
+  for (const auto add : {AddLoad, AddUnload, AddModels, AddModel, AddWatch, AddArenas, AddSessions,
+                         AddMap, AddTop, AddFit, AddExplain, AddEvents, AddCordon, AddDrain,
+                         AddTrim, AddReload, AddHealth, AddVersion}) {
     add(app, globals, action);
   }
   try {

@@ -5,9 +5,11 @@
 
 #include "client/cpp/connection.h"
 #include "client/cpp/error.h"
+#include "client/cpp/map_json.h"
 #include "client/cpp/reconnector.h"
 #include "client/cpp/session_pool.h"
 #include "client/cpp/translate.h"
+#include "client/cpp/translate_events.h"
 #include "client/cpp/translate_refusals.h"
 
 namespace tenure::client {
@@ -175,6 +177,30 @@ absl::StatusOr<std::vector<DeviceFit>> Client::Fit(const FitRequest& request,
   std::vector<DeviceFit> fits;
   for (const v1::DeviceFit& fit : response.devices()) fits.push_back(ToValue(fit));
   return fits;
+}
+
+absl::StatusOr<EventList> Client::ListEvents(const EventRequest& request,
+                                             const CallOptions& options) const {
+  v1::ListEventsResponse response;
+  TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(
+      *reconnector_, Deadline(options.timeout.value_or(timeout_ + request.wait)), options.cancel,
+      &Rpc::admin, &v1::AdminService::Stub::ListEvents, ToMessage(request), response));
+  return ToValue(response);
+}
+
+absl::StatusOr<std::string> Client::MemoryMapJson(const CallOptions& options) const {
+  const Deadline deadline(options.timeout.value_or(timeout_));
+  std::string bytes;
+  v1::GetMemoryMapRequest request;
+  do {
+    v1::GetMemoryMapResponse response;
+    TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(*reconnector_, deadline, options.cancel, &Rpc::admin,
+                                           &v1::AdminService::Stub::GetMemoryMap, request,
+                                           response));
+    bytes += response.part();
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  return MapJson(bytes);
 }
 
 uint64_t Client::session_id() const { return reconnector_->last()->session().session_id(); }

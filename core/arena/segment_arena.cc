@@ -116,6 +116,12 @@ uint64_t SegmentArena::cached_segments() const {
   return segments;
 }
 
+std::map<Bytes, size_t> SegmentArena::CachedSizes() const {
+  std::map<Bytes, size_t> sizes;
+  for (const auto& [size, queue] : cache_) sizes.emplace(size, queue.size());
+  return sizes;
+}
+
 void SegmentArena::Validate() const {
   TENURE_CHECK(claimed_ + cached_ + leaving_ <= capacity());
   Bytes cached;

@@ -91,6 +91,8 @@ class SegmentArena {
   Bytes claimed() const { return claimed_; }
   Bytes cached() const { return cached_; }
   Bytes leaving() const { return leaving_; }
+  // How many Segments of each size are cached.
+  std::map<Bytes, size_t> CachedSizes() const;
   Bytes stranded() const {
     return std::min(surviving_ + pinned_, capacity() - claimed_ - cached_ - leaving_);
   }

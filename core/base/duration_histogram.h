@@ -10,8 +10,8 @@
 
 namespace tenure {
 
-// How often each bucket of durations was hit. `kUpperBounds` is a constexpr array of rising seconds;
-// beyond the last there is one more bucket. Thread-compatible.
+// How often each bucket of durations was hit. `kUpperBounds` is a constexpr array of rising
+// seconds; beyond the last there is one more bucket. Thread-compatible.
 template <const auto& kUpperBounds>
 struct DurationHistogram {
   static constexpr const auto& kBounds = kUpperBounds;

@@ -299,6 +299,17 @@ std::vector<SessionUse> LeaseTable::SessionsUsing(RegionId region) const {
   return uses;
 }
 
+std::optional<Instant> LeaseTable::LastExpiry(RegionId region, SessionId session) const {
+  std::optional<Instant> last;
+  const Hold* const hold = FindHold(session, region);
+  if (hold == nullptr) return last;
+  for (const LeaseId id : hold->live) {
+    const Instant expires = leases_.at(id).lease.expires;
+    last = last.has_value() ? std::max(*last, expires) : expires;
+  }
+  return last;
+}
+
 RegionUse LeaseTable::UseBy(SessionId session) const {
   RegionUse use;
   const auto found = sessions_.find(session);

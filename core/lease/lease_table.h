@@ -118,6 +118,9 @@ class LeaseTable {
 
   RegionUse UseOf(RegionId region) const;
   std::vector<SessionUse> SessionsUsing(RegionId region) const;
+  // When the last of the Session's live leases on the Region expires, unless they are renewed;
+  // nullopt if there is none.
+  std::optional<Instant> LastExpiry(RegionId region, SessionId session) const;
   // Live leases, Shares, quarantined Shares of one Session.
   RegionUse UseBy(SessionId session) const;
   size_t live_leases() const { return expiry_.size(); }

@@ -68,15 +68,25 @@ Pool::Placement Pool::PlaceSegments(BufferKind kind, Bytes bytes) {
   return Place({&spec, 1});
 }
 
-Buffer Pool::AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block) {
+Buffer Pool::AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block,
+                       Instant now) {
   const Buffer buffer{.id = id,
                       .place = Range(block.offset, block.offset + block.size),
                       .requested = spec.size,
                       .kind = spec.kind};
-  buffers_.emplace(id, Held{.buffer = buffer, .block = block});
+  buffers_.emplace(id, Held{.buffer = buffer, .block = block, .since = now});
   bytes_.blocks += block.size;
   bytes_.requested += spec.size;
   return buffer;
+}
+
+std::vector<PoolMap::BufferPlace> Pool::Buffers() const {
+  std::vector<PoolMap::BufferPlace> places;
+  places.reserve(buffers_.size());
+  for (const auto& [id, held] : buffers_) {
+    places.push_back({.buffer = held.buffer, .since = held.since});
+  }
+  return places;
 }
 
 std::vector<Bytes> Pool::Grant(BufferKind kind, const PoolRange::Block& block) {

@@ -11,6 +11,7 @@
 #include "core/base/ids.h"
 #include "core/device/segment.h"
 #include "core/runtime/buffer.h"
+#include "core/runtime/pool_map.h"
 #include "core/runtime/pool_range.h"
 
 namespace tenure {
@@ -81,7 +82,7 @@ class Pool {
   // A block that was placed is not needed after all.
   void GiveBack(BufferKind kind, const PoolRange::Block& block) { RangeOf(kind).Free(block); }
   // Registers blocks that were placed.
-  Buffer AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block);
+  Buffer AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block, Instant now);
   // The offsets of the Segments, in order.
   std::vector<Bytes> Grant(BufferKind kind, const PoolRange::Block& block);
   // False if there is no such Buffer.
@@ -90,6 +91,8 @@ class Pool {
   std::vector<BufferId> ReleaseAll(Instant now);
   bool Has(BufferId id) const { return buffers_.contains(id); }
   size_t buffer_count() const { return buffers_.size(); }
+  // In no order.
+  std::vector<PoolMap::BufferPlace> Buffers() const;
 
   // --- Segments, named by the offset of their first byte.
   void Expect(Bytes offset);
@@ -123,6 +126,7 @@ class Pool {
   struct Held {
     Buffer buffer;
     PoolRange::Block block;
+    Instant since;
   };
 
   PoolRange& RangeOf(BufferKind kind) { return ranges_[static_cast<size_t>(kind)]; }

@@ -122,7 +122,8 @@ Pool* PoolTable::FindLive(PoolId pool) {
 }
 
 StatusOr<std::vector<Buffer>> PoolTable::AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
-                                                    std::span<const PoolRange::Block> blocks) {
+                                                    std::span<const PoolRange::Block> blocks,
+                                                    Instant now) {
   TENURE_CHECK(specs.size() == blocks.size());
   size_t held = 0;
   for (const PoolId id : sessions_.at(pool.session()).pools) {
@@ -137,7 +138,7 @@ StatusOr<std::vector<Buffer>> PoolTable::AddBuffers(Pool& pool, std::span<const 
   std::vector<Buffer> buffers;
   buffers.reserve(specs.size());
   for (size_t i = 0; i < specs.size(); ++i) {
-    buffers.push_back(pool.AddBuffer(ids_.buffers.Next(), specs[i], blocks[i]));
+    buffers.push_back(pool.AddBuffer(ids_.buffers.Next(), specs[i], blocks[i], now));
   }
   return buffers;
 }
@@ -356,15 +357,6 @@ PoolTable::Use PoolTable::UseBy(SessionId session) const {
     }
   }
   return use;
-}
-
-Bytes PoolTable::LargestFree(uint64_t most) const {
-  const uint64_t slots = shape_.kind_bytes / shape_.segment_size;
-  Bytes largest = shape_.segment_size * std::min(most, slots);
-  for (const auto& [id, entry] : pools_) {
-    if (entry.live) largest = std::max(largest, entry.pool.LargestFree(most));
-  }
-  return largest;
 }
 
 void PoolTable::Validate() const {

@@ -16,6 +16,7 @@
 #include "core/device/segment.h"
 #include "core/runtime/buffer.h"
 #include "core/runtime/pool.h"
+#include "core/runtime/pool_map.h"
 
 namespace tenure {
 
@@ -73,7 +74,7 @@ class PoolTable {
   // LIMIT if the Session would hold too many; then the blocks are given back. REQUIRES: blocks of
   // this live Pool for the specs.
   StatusOr<std::vector<Buffer>> AddBuffers(Pool& pool, std::span<const BufferSpec> specs,
-                                           std::span<const PoolRange::Block> blocks);
+                                           std::span<const PoolRange::Block> blocks, Instant now);
   // LEASE_EXPIRED, LEASE_NOT_FOUND.
   Status Release(SessionId session, BufferId buffer, Instant now);
 
@@ -144,6 +145,8 @@ class PoolTable {
   Use UseBy(SessionId session) const;
   // The largest Buffer that some open Session could get once `most` Segments had come.
   Bytes LargestFree(uint64_t most) const;
+  // All Pools, by id.
+  std::vector<PoolMap> Maps() const;
 
   void Validate() const;
 

@@ -89,6 +89,8 @@ void DeviceStore::Changed() {
 }
 
 void DeviceStore::TakeOffline(RegionId region) {
+  const std::string model = models_.FullNameOf(region);
+  const Bytes bytes = regions_.Find(region)->bytes;
   models_.ClearCurrent(region);
   if (regions_.Find(region)->leases > 0) {
     regions_.Transition(region, RegionEvent::kDrain);
@@ -97,6 +99,7 @@ void DeviceStore::TakeOffline(RegionId region) {
     StartRetention(region);
   }
   Changed();
+  Note({.kind = EventKind::kOffline, .subject = model, .bytes = bytes});
 }
 
 void DeviceStore::StartRetention(RegionId id) {
@@ -114,10 +117,15 @@ void DeviceStore::StartRetention(RegionId id) {
 
 void DeviceStore::Reclaim(RegionId region, ReclaimCause cause) {
   TENURE_CHECK(regions_.Find(region)->disposable() && regions_.Find(region)->shares == 0);
+  Event reclaimed{.kind = EventKind::kReclaimed,
+                  .subject = models_.FullNameOf(region),
+                  .bytes = regions_.Find(region)->bytes,
+                  .detail = std::string(ReclaimCauseName(cause))};
   arena_.Return(regions_.Transition(region, RegionEvent::kReclaim), Bytes(0), clock_.Now());
   models_.Erase(region);
   ++counters_.reclaims[static_cast<size_t>(cause)];
   Changed();
+  Note(std::move(reclaimed));
 }
 
 void DeviceStore::Tick() {
@@ -137,12 +145,14 @@ void DeviceStore::Tick() {
     for (const Lease& lease : expired) {
       // With the first of its leases, a Region that is not to be retained may have gone.
       if (regions_.Find(lease.region) != nullptr) UseChanged(lease.region);
+      Note(EventKind::kLeaseExpired, lease.region, lease.session);
     }
     outbox.AddLost(expired, Reason::kLeaseExpired);
 
     const std::vector<RegionId> unanswered = leases_.EndRecalls(now);
     counters_.recalls_unanswered += unanswered.size();
     UsesChanged(unanswered);
+    for (const RegionId region : unanswered) Note(EventKind::kRecallUnanswered, region);
 
     for (const RegionId region : regions_.Expired(now)) {
       if (regions_.Find(region)->shares == 0) {
@@ -162,6 +172,7 @@ void DeviceStore::Tick() {
 void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
   std::vector<Share> recalled = leases_.Recall(region, After(clock_.Now(), times_.recall_wait));
   counters_.recalls_sent += recalled.size();
+  for (const Share& share : recalled) Note(EventKind::kRecalled, region, share.session);
   outbox.AddRecalls(std::move(recalled));
 }
 
@@ -171,6 +182,7 @@ void DeviceStore::RunDestroyer() {
     arena_.Left(*destroyed);
     CountPinned();
     Changed();
+    Note({.kind = EventKind::kSegmentsDestroyed, .bytes = *destroyed});
   }
 }
 

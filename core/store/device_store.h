@@ -22,12 +22,14 @@
 #include "core/region/region_table.h"
 #include "core/region/victims.h"
 #include "core/store/counters.h"
+#include "core/store/event_log.h"
 #include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
 #include "core/store/session.h"
@@ -53,6 +55,7 @@ struct DeviceStoreOptions : DeviceStoreTimes {
   int concurrent_loads = 2;
   // False if the capacity was taken from what was free while survivors held theirs.
   bool capacity_includes_survivors = true;
+  EventLog* event_log = nullptr;  // null: nobody wants to know
 };
 
 // The weights of one Device: its arena, Regions, models, leases, and the workers that fill them. It
@@ -193,6 +196,8 @@ class DeviceStore {
   Snapshot TakeSnapshot() const;
   // The peaks count anew from now on.
   void ForgetPeaks();
+  // Every Region and who holds it, under one hold of the mutex.
+  WeightsMap TakeMap() const;
   RegionUse UseBy(SessionId session) const;
 
   // CHECKs every invariant of every table, and that the ledger balances.
@@ -225,6 +230,11 @@ class DeviceStore {
   void SetSurvivor(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what the Device says; with every end of a destruction, so that no byte is free
   // meanwhile.
+  // Records what has just happened; fills in when, where, and the ledger.
+  void Note(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, of a Region that may be gone.
+  void Note(EventKind kind, RegionId region, SessionId session = {})
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountPinned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
@@ -250,7 +260,8 @@ class DeviceStore {
   std::shared_ptr<LoadJob> FindJob(const std::string& name, const ContentId& content) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeCurrent(RegionId region, const ContentId& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountLoad(const LoadResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountLoad(SessionId session, RegionId region, const LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_worker.cc: one job from its turn to its end.
   void RunLoads();
@@ -331,6 +342,8 @@ class DeviceStore {
   Ledger LedgerNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ModelView ViewOf(const Model& model) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Holder> HoldersOf(RegionId region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // memory_map.cc
+  RegionMap MapOf(const Region& region, Instant now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   const DeviceStoreOptions options_;

@@ -54,7 +54,10 @@ StatusOr<GrantedLease> DeviceStore::Acquire(SessionId session, const std::string
   const MutexLock lock(mutex_);
   if (const Model* model = models_.Current(name)) {
     StatusOr<GrantedLease> lease = Grant(session, *model, ttl);
-    if (lease.ok()) UseChanged(model->region);
+    if (lease.ok()) {
+      UseChanged(model->region);
+      Note(EventKind::kLeaseGranted, model->region, session);
+    }
     return lease;
   }
   for (const auto& job : jobs_) {
@@ -81,8 +84,11 @@ std::optional<Status> DeviceStore::Release(SessionId session, LeaseId lease) {
   if (!leases_.RegionOf(lease).valid()) return std::nullopt;
   std::vector<RegionId> touched;
   Status released = leases_.Release(session, lease, touched);
-  if (released.ok()) ++counters_.leases_released;
   UsesChanged(touched);
+  if (released.ok()) {
+    ++counters_.leases_released;
+    for (const RegionId region : touched) Note(EventKind::kLeaseReleased, region, session);
+  }
   return released;
 }
 

@@ -81,7 +81,8 @@ StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequ
   result.segments_reused = static_cast<uint32_t>(found->segments.size());
   result.model = ViewOf(*models_.OfRegion(id));
   result.phases = phases;
-  CountLoad(result);
+  CountLoad(request.session, id, result);
+  if (result.lease.has_value()) Note(EventKind::kLeaseGranted, id, request.session);
   return result;
 }
 
@@ -92,7 +93,7 @@ void DeviceStore::MakeCurrent(RegionId region, const ContentId& content) {
   Changed();
 }
 
-void DeviceStore::CountLoad(const LoadResult& result) {
+void DeviceStore::CountLoad(SessionId session, RegionId region, const LoadResult& result) {
   const auto reuse = static_cast<size_t>(result.reuse);
   ++counters_.loads[reuse];
   counters_.load_durations[reuse].Record(result.phases.total);
@@ -102,6 +103,12 @@ void DeviceStore::CountLoad(const LoadResult& result) {
     }
   }
   counters_.copied_bytes += result.copied.count();
+  Note({.kind = EventKind::kLoaded,
+        .session = session,
+        .subject = models_.FullNameOf(region),
+        .bytes = regions_.Find(region)->bytes,
+        .took = result.phases.total,
+        .detail = std::string(ReuseName(result.reuse))});
 }
 
 std::shared_ptr<LoadJob> DeviceStore::FindJob(const std::string& name,

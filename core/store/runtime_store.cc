@@ -86,11 +86,24 @@ void RuntimeStore::SetSurviving(SessionId session, Bytes size) {
 
 void RuntimeStore::Changed() {
   std::vector<Segment> returned = pools_.TakeReturned();
-  if (!returned.empty()) arena_.Return(std::move(returned), Bytes(0), clock_.Now());
+  if (!returned.empty()) {
+    const Bytes bytes = shape_.segment_size * returned.size();
+    arena_.Return(std::move(returned), Bytes(0), clock_.Now());
+    Note({.kind = EventKind::kPoolShrank, .bytes = bytes});
+  }
   Serve();
 }
 
 Bytes RuntimeStore::Allocated() const { return arena_.claimed() - pools_.free(); }
+
+void RuntimeStore::Note(Event event) {
+  if (options_.event_log == nullptr) return;
+  event.at = clock_.Now();
+  event.device = device_.info().name;
+  event.arena = "runtime";
+  event.ledger = LedgerNow();
+  options_.event_log->Record(std::move(event));
+}
 
 void RuntimeStore::CountPinned() {
   arena_.SetPinned(device_.stranded(SegmentUse::kRuntime).value_or(Bytes(0)));
@@ -144,9 +157,16 @@ void RuntimeStore::Tick() {
     CountPinned();
     for (const PoolTable::ExpiredPool& expired : pools_.Expire(now)) {
       ++counters_.pools_expired;
+      Note({.kind = EventKind::kPoolExpired,
+            .session = expired.session,
+            .subject = std::to_string(expired.pool.value())});
       outbox.AddPoolLost(expired.session, expired.pool, Reason::kLeaseExpired);
     }
-    counters_.recalls_unanswered += pools_.EndRecalls(now);
+    const size_t unanswered = pools_.EndRecalls(now);
+    counters_.recalls_unanswered += unanswered;
+    if (unanswered > 0) {
+      Note({.kind = EventKind::kRecallUnanswered, .bytes = shape_.segment_size * unanswered});
+    }
     if (now >= next_trim_) {
       next_trim_ = now + kTrimInterval;
       if (times_.pool_ttl != kForever) Recall(pools_.Unused(now - times_.pool_ttl), outbox);
@@ -166,6 +186,10 @@ void RuntimeStore::Recall(std::span<const PoolSegmentId> segments, Outbox& outbo
     const std::optional<ShareSerial> share = pools_.Recall(id, After(now, times_.recall_wait), now);
     if (!share.has_value()) continue;
     ++counters_.recalls_sent;
+    Note({.kind = EventKind::kRecalled,
+          .session = session,
+          .subject = std::to_string(id.pool.value()),
+          .bytes = shape_.segment_size});
     outbox.AddPoolRecall(session, id.pool, *share);
   }
 }
@@ -182,6 +206,9 @@ void RuntimeStore::Lose(const Status& reason, Outbox& outbox) {
   LoseExports(reason, outbox);
   for (const PoolTable::ExpiredPool& lost : pools_.Expire(kNever)) {
     ++counters_.pools_lost;
+    Note({.kind = EventKind::kPoolLost,
+          .session = lost.session,
+          .subject = std::to_string(lost.pool.value())});
     outbox.AddPoolLost(lost.session, lost.pool, Reason::kDeviceLost);
   }
 }
@@ -193,6 +220,7 @@ void RuntimeStore::RunDestroyer() {
     CountPinned();
     trimmed_.NotifyAll();
     Changed();
+    Note({.kind = EventKind::kSegmentsDestroyed, .bytes = *destroyed});
   }
 }
 

@@ -21,11 +21,13 @@
 #include "core/base/status.h"
 #include "core/device/device.h"
 #include "core/runtime/pool_table.h"
+#include "core/store/event_log.h"
 #include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
 #include "core/store/leaving_segments.h"
 #include "core/store/load.h"
+#include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/pool_grant.h"
 #include "core/store/session.h"
@@ -46,14 +48,15 @@ struct RuntimeStoreOptions : RuntimeStoreTimes {
   Bytes segment_size = MiB(8);  // a power of two
   // As in DeviceStoreOptions.
   bool capacity_includes_survivors = true;
+  EventLog* event_log = nullptr;  // null: nobody wants to know
 };
 
-// What the runtime arena of one Device did since start. All are monotonic.
 // Of requests for room: 0.1 ms to 26 s, times four.
 inline constexpr std::array kWaitBounds = {0.0001, 0.0004, 0.0016, 0.0064, 0.0256,
                                            0.1024, 0.4096, 1.6384, 6.5536, 26.2144};
 using WaitDurations = DurationHistogram<kWaitBounds>;
 
+// What the runtime arena of one Device did since start. All are monotonic.
 struct RuntimeCounters {
   uint64_t buffers_granted = 0;
   uint64_t buffers_released = 0;
@@ -137,6 +140,8 @@ class RuntimeStore {
   Snapshot TakeSnapshot() const;
   // The peaks count anew from now on.
   void ForgetPeaks();
+  // Every Pool and what lies in it, under one hold of the mutex.
+  RuntimeMap TakeMap() const;
   PoolTable::Use UseBy(SessionId session) const;
   // Sessions that have Buffers or granted Segments here, or keep what they were asked for.
   struct PoolHolder {
@@ -186,6 +191,8 @@ class RuntimeStore {
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // In Buffers, granted, on its way or in quarantine.
   Bytes Allocated() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Records what has just happened; fills in when, where, and the ledger.
+  void Note(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountPinned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Lose(const Status& reason, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Recall(std::span<const PoolSegmentId> segments, Outbox& outbox)
@@ -207,6 +214,8 @@ class RuntimeStore {
   }
   // Finds a place for what is wanted; the blocks are taken, and nobody's yet.
   static Pool::Placement Place(const PoolRequest& request, Pool& pool);
+  // What was asked for, in sum.
+  static Bytes Requested(const PoolRequest& request);
   static void GiveBack(const PoolRequest& request, Pool& pool, const Pool::Placement& placement);
   // Places what the waiter wants, if it is there.
   Pool::Placement TryPlace(Waiter& waiter, Pool& pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

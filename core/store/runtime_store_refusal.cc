@@ -10,15 +10,6 @@
 namespace tenure {
 namespace {
 
-Bytes Requested(const PoolRequest& request) {
-  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
-  Bytes sum;
-  for (const BufferSpec& spec : std::get<std::vector<BufferSpec>>(request.wanted)) {
-    sum += spec.size;
-  }
-  return sum;
-}
-
 // Of what is largest in it.
 BufferKind KindOf(const PoolRequest& request) {
   if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->kind;
@@ -35,6 +26,15 @@ std::string JoinBuffers(const std::vector<Buffer>& buffers) {
 }
 
 }  // namespace
+
+Bytes RuntimeStore::Requested(const PoolRequest& request) {
+  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
+  Bytes sum;
+  for (const BufferSpec& spec : std::get<std::vector<BufferSpec>>(request.wanted)) {
+    sum += spec.size;
+  }
+  return sum;
+}
 
 // An empty Pool has its place for everything side by side: none does with less.
 Bytes RuntimeStore::LeastBytes(const PoolRequest& request) const {

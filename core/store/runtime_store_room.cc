@@ -40,7 +40,14 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
     counters_.waits.Record(clock_.Now() - now);
   } else {
     const std::optional<ErrorDetail> detail = DetailOf(grant.status());
-    ++counters_.refusals[detail.has_value() ? detail->reason : "INTERNAL"];
+    const std::string reason = detail.has_value() ? detail->reason : "INTERNAL";
+    ++counters_.refusals[reason];
+    Note({.kind = EventKind::kBuffersRefused,
+          .session = request.session,
+          .subject = std::to_string(waiter.pool.value()),
+          .bytes = Requested(request),
+          .took = clock_.Now() - now,
+          .detail = reason});
   }
   return grant;
 }
@@ -148,7 +155,8 @@ Pool::Placement RuntimeStore::TryPlace(Waiter& waiter, Pool& pool) {
     const auto& specs = std::get<std::vector<BufferSpec>>(waiter.request.wanted);
     placement = Place(waiter.request, pool);
     if (!placement.placed()) return placement;
-    StatusOr<std::vector<Buffer>> buffers = pools_.AddBuffers(pool, specs, placement.blocks);
+    StatusOr<std::vector<Buffer>> buffers =
+        pools_.AddBuffers(pool, specs, placement.blocks, clock_.Now());
     if (!buffers.ok()) {
       waiter.result = buffers.status();
       return placement;
@@ -220,6 +228,13 @@ void RuntimeStore::EndGrowth(Growth& growth, StatusOr<std::vector<Segment>> crea
   if (!whole) {
     const Bytes never_created = shape_.segment_size * (growth.offsets.size() - unused.size());
     arena_.Return(std::move(unused), never_created, now);
+  }
+  if (whole) {
+    const Pool* const pool = pools_.FindLive(growth.pool);
+    Note({.kind = EventKind::kPoolGrew,
+          .session = pool == nullptr ? SessionId() : pool->session(),
+          .subject = std::to_string(growth.pool.value()),
+          .bytes = shape_.segment_size * growth.offsets.size()});
   }
   if (Waiter* const waiter = growth.waiter) {
     waiter->growth = nullptr;

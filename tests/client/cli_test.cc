@@ -1,12 +1,20 @@
 // tenurectl against a daemon.
 
+#include <array>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <pty.h>
 #include <string>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/unique_fd.h"
 #include "tenure/client.h"
 #include "tests/client/model_files.h"
 #include "tests/client/program.h"
@@ -193,6 +201,90 @@ TEST(CliFitTest, ASizeIsThatOfABuffer) {
   ASSERT_TRUE(fits.ok()) << fits.status();
   EXPECT_EQ(fits->at(0).verdict, client::FitVerdict::kNever);
   EXPECT_EQ(fits->at(0).capacity_bytes, uint64_t{64} << 20);
+}
+
+TEST_F(CliTest, DrawsTheMemoryMapAndKeepsIt) {
+  WriteModel(daemon_, "a", 64);
+  ASSERT_EQ(Run({"load", "team/a", "models/a.safetensors"}).code, 0);
+  const Outcome map = Run({"map"});
+  EXPECT_EQ(map.code, 0) << map.err;
+  EXPECT_THAT(map.out, HasSubstr("[team/a oooo"));
+  EXPECT_THAT(map.out, HasSubstr("\nteam/a@1  idle"));
+  EXPECT_THAT(map.out, HasSubstr("\nruntime: 0 B of "));
+
+  const Outcome kept = Run({"--json", "map", "--output", temp_ / "map.json"});
+  EXPECT_EQ(kept.code, 0) << kept.err;
+  const json read = json::parse(std::ifstream(temp_ / "map.json"));
+  EXPECT_EQ(read["devices"][0]["arenas"][0]["regions"][0]["model"], "team/a");
+  EXPECT_EQ(read["schema"], 1);
+
+  ASSERT_EQ(Run({"map", "--html", temp_ / "map.html"}).code, 0);
+  std::ifstream page(temp_ / "map.html");
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(page), {}), HasSubstr("\"team/a\""));
+  EXPECT_EQ(Run({"map", "--format", "torch-snapshot", "--output", temp_ / "map.pickle"}).code, 0);
+
+  // What was kept is drawn without a daemon.
+  daemon_.Kill();
+  const Outcome again = Run({"map", "--from", temp_ / "map.json"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("[team/a oooo"));
+  EXPECT_EQ(Run({"map"}).code, 3);
+  EXPECT_EQ(Run({"map", "--from", temp_ / "nothing"}).code, 4);
+  EXPECT_EQ(Run({"map", "--format", "svg"}).code, 2);
+}
+
+TEST_F(CliTest, TopPrintsOnceWhereThereIsNoTerminal) {
+  WriteModel(daemon_, "a", 64);
+  ASSERT_EQ(Run({"load", "team/a", "models/a.safetensors"}).code, 0);
+  const Outcome top = Run({"top"});
+  EXPECT_EQ(top.code, 0) << top.err;
+  EXPECT_THAT(top.out, HasSubstr("\n  weights  ["));
+  EXPECT_THAT(top.out, HasSubstr("\nteam/a@1"));
+  EXPECT_THAT(Run({"top", "--once"}).out, HasSubstr("\nteam/a@1"));
+  EXPECT_EQ(json::parse(Run({"--json", "top"}).out)["schema"], 1);
+  EXPECT_EQ(Run({"top", "--interval", "soon"}).code, 2);
+  EXPECT_THAT(Run({"top", "--help"}).out, HasSubstr("q or Ctrl-C ends"));
+}
+
+TEST_F(CliTest, TopLeavesTheTerminalAsItWas) {
+  for (const char end : {'q', '\x03'}) {
+    int terminal = -1;
+    winsize size{.ws_row = 20, .ws_col = 70, .ws_xpixel = 0, .ws_ypixel = 0};
+    const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      execl(TENURECTL_PATH, TENURECTL_PATH, "--directory", daemon_.directory().c_str(), "top",
+            "--interval", "100ms", nullptr);
+      _exit(127);
+    }
+    const UniqueFd keyboard(terminal);
+    termios before{};
+    ASSERT_EQ(tcgetattr(terminal, &before), 0);
+    std::string shown;
+    std::array<char, 4096> piece{};
+    const auto read_more = [&] {
+      const ssize_t got = read(terminal, piece.data(), piece.size());
+      if (got > 0) shown.append(piece.data(), static_cast<size_t>(got));
+      return got > 0;
+    };
+    // The second screen has rates.
+    while (shown.find("loads 0.0/s") == std::string::npos && read_more()) {
+    }
+    EXPECT_THAT(shown, HasSubstr("\033[?1049h"));
+    termios during{};
+    ASSERT_EQ(tcgetattr(terminal, &during), 0);
+    EXPECT_EQ(during.c_lflag & ICANON, 0u);
+    ASSERT_EQ(write(terminal, &end, 1), 1);
+    while (read_more()) {
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(shown.ends_with("\033[?25h\033[?1049l")) << shown;
+    if (tcgetattr(terminal, &during) == 0) {
+      EXPECT_EQ(during.c_lflag, before.c_lflag);
+    }
+  }
 }
 
 TEST_F(CliTest, ExitCodesTellTheKindsOfFailureApart) {

@@ -23,8 +23,10 @@
 #include "server/control.h"
 #include "server/gate.h"
 #include "server/lease_service.h"
+#include "server/memory_map.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
+#include "server/rpc_metrics.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
 #include "tests/support/gated_files.h"
@@ -73,6 +75,7 @@ class ServiceTest : public ::testing::Test {
     model_service_ =
         std::make_unique<ModelService>(*store_, *wanted_, refusals_, *gate_, clock_, kMaxWatchers);
     lease_service_ = std::make_unique<LeaseService>(*store_, refusals_, *gate_, clock_);
+    maps_ = std::make_unique<MapMaker>(*store_, clock_, kBootId);
     control_ = std::make_unique<Control>(
         *store_, sessions_, clock_, /*drain_timeout=*/std::chrono::milliseconds(100),
         [this](SessionId session, const std::string& device, Duration) {
@@ -81,7 +84,7 @@ class ServiceTest : public ::testing::Test {
         },
         [this] { return reread_; });
     admin_service_ = std::make_unique<AdminService>(*store_, *wanted_, sessions_, refusals_, *gate_,
-                                                    clock_, "127.0.0.1:1", *control_);
+                                                    *maps_, clock_, "127.0.0.1:1", *control_);
 
     const std::string target = "unix:" + (directory_ / "grpc.sock");
     grpc::ServerBuilder builder;
@@ -89,6 +92,10 @@ class ServiceTest : public ::testing::Test {
     builder.RegisterService(model_service_.get());
     builder.RegisterService(lease_service_.get());
     builder.RegisterService(admin_service_.get());
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+        interceptors;
+    interceptors.push_back(rpcs_.NewInterceptorFactory());
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     server_ = builder.BuildAndStart();
     const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
     models_ = v1::ModelService::NewStub(channel);
@@ -157,12 +164,14 @@ class ServiceTest : public ::testing::Test {
   NoEvents events_;
   SessionRegistry sessions_{clock_, 10};
   RefusalLog refusals_{sessions_, clock_};
+  RpcMetrics rpcs_;
   SmallDevice* device_ = nullptr;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<WantedModels> wanted_;
   std::unique_ptr<ModelService> model_service_;
   std::unique_ptr<LeaseService> lease_service_;
+  std::unique_ptr<MapMaker> maps_;
   Mutex mutex_;
   // Who was asked to let go of what.
   std::vector<std::pair<SessionId, std::string>> asked_ ABSL_GUARDED_BY(mutex_);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.duration_pb2 import Duration
 
 from tenure import model, refusal
-from tenure.v1 import admin_pb2, model_pb2
+from tenure.v1 import admin_pb2, ledger_pb2, model_pb2
 
 
 def seconds(duration: Duration) -> float:
@@ -84,7 +84,7 @@ def unload(message: model_pb2.UnloadModelResponse) -> model.UnloadResult:
     )
 
 
-def ledger(message: admin_pb2.ArenaLedger) -> model.ArenaLedger:
+def ledger(message: ledger_pb2.ArenaLedger) -> model.ArenaLedger:
     """Turns an arena's ledger."""
     return model.ArenaLedger(
         capacity=message.capacity,

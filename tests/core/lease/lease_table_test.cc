@@ -33,6 +33,18 @@ class LeaseTableTest : public ::testing::Test {
   LeaseTable table_{lease_ids_, share_serials_};
 };
 
+TEST_F(LeaseTableTest, TheLastExpiryIsThatOfTheLongestLiveLease) {
+  EXPECT_EQ(table_.LastExpiry(kRegion, kSession), std::nullopt);
+  Grant(kSession, seconds(10));
+  const LeaseId longest = Grant(kSession, seconds(30));
+  Grant(kOther, seconds(60));
+  EXPECT_EQ(table_.LastExpiry(kRegion, kSession), now_ + seconds(30));
+  ASSERT_TRUE(Release(kSession, longest).ok());
+  EXPECT_EQ(table_.LastExpiry(kRegion, kSession), now_ + seconds(10));
+  table_.Expire(now_ + seconds(20));
+  EXPECT_EQ(table_.LastExpiry(kRegion, kSession), std::nullopt);
+}
+
 TEST_F(LeaseTableTest, AReleasedShareIsIdle) {
   const LeaseId lease = Grant();
   ASSERT_TRUE(table_.OpenShare(kSession, lease).ok());

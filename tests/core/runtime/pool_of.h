@@ -32,7 +32,7 @@ class PoolOf {
   std::vector<Buffer> Add(const std::vector<BufferSpec>& specs, const Pool::Placement& placement) {
     std::vector<Buffer> buffers;
     for (size_t i = 0; i < placement.blocks.size(); ++i) {
-      buffers.push_back(pool_.AddBuffer(ids_.Next(), specs[i], placement.blocks[i]));
+      buffers.push_back(pool_.AddBuffer(ids_.Next(), specs[i], placement.blocks[i], Instant()));
     }
     pool_.Validate();
     return buffers;

@@ -91,7 +91,7 @@ class PoolPropertyTest : public ::testing::TestWithParam<uint32_t>, protected Po
     Pool::Placement placement = pool->Place(specs);
     if (!placement.placed() && Bring(*pool, placement.missing)) placement = pool->Place(specs);
     if (!placement.placed()) return;
-    const std::vector<Buffer> buffers = *table_.AddBuffers(*pool, specs, placement.blocks);
+    const std::vector<Buffer> buffers = *table_.AddBuffers(*pool, specs, placement.blocks, now_);
     for (size_t i = 0; i < buffers.size(); ++i) {
       const Range place = buffers[i].place;
       EXPECT_EQ(place.begin() % specs[i].alignment, Bytes(0));

@@ -37,7 +37,7 @@ class PoolTableTest : public ::testing::Test {
     Pool::Placement placement = pool.Place(specs);
     Bring(pool, placement.missing);
     if (!placement.placed()) placement = pool.Place(specs);
-    std::vector<Buffer> buffers = *table_.AddBuffers(pool, specs, placement.blocks);
+    std::vector<Buffer> buffers = *table_.AddBuffers(pool, specs, placement.blocks, now_);
     table_.Validate();
     return buffers;
   }

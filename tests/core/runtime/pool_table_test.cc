@@ -204,10 +204,10 @@ TEST_F(PoolTableTest, ASessionCannotHoldBuffersWithoutEnd) {
     pool.Fill(MiB(8) * i, *device_.CreateSegment(SegmentUse::kRuntime, MiB(8)), now_);
   }
   for (size_t i = 0; i < PoolTable::kMaxBuffersPerSession; i += 100) {
-    ASSERT_TRUE(table.AddBuffers(pool, hundred, pool.Place(hundred).blocks).ok());
+    ASSERT_TRUE(table.AddBuffers(pool, hundred, pool.Place(hundred).blocks, now_).ok());
   }
   const Bytes used = pool.bytes().blocks;
-  EXPECT_TRUE(HasReason(table.AddBuffers(pool, hundred, pool.Place(hundred).blocks).status(),
+  EXPECT_TRUE(HasReason(table.AddBuffers(pool, hundred, pool.Place(hundred).blocks, now_).status(),
                         Reason::kLimit));
   // What was placed for them is free again.
   table.Validate();
@@ -221,10 +221,10 @@ TEST_F(PoolTableTest, ASessionCannotHoldBuffersWithoutEnd) {
   next.Expect(Bytes(0));
   next.Fill(Bytes(0), *device_.CreateSegment(SegmentUse::kRuntime, MiB(8)), now_);
   const std::vector<BufferSpec> one = {{.size = Bytes(1)}};
-  EXPECT_TRUE(
-      HasReason(table.AddBuffers(next, one, next.Place(one).blocks).status(), Reason::kLimit));
+  EXPECT_TRUE(HasReason(table.AddBuffers(next, one, next.Place(one).blocks, now_).status(),
+                        Reason::kLimit));
   EXPECT_TRUE(HasReason(table.Release(kSession, BufferId(1), now_), Reason::kLeaseExpired));
-  EXPECT_TRUE(table.AddBuffers(next, one, next.Place(one).blocks).ok());
+  EXPECT_TRUE(table.AddBuffers(next, one, next.Place(one).blocks, now_).ok());
   table.Validate();
 }
 
@@ -296,7 +296,7 @@ TEST_F(PoolTableDeathTest, OnlyWhatIsUnusedIsRecalled) {
 TEST_F(PoolTableDeathTest, EveryBufferHasABlock) {
   AcquireOne(kSegment);
   const std::vector<BufferSpec> two(2, {.size = KiB(1)});
-  EXPECT_DEATH((void)table_.AddBuffers(Open(), two, {}), "CHECK failed");
+  EXPECT_DEATH((void)table_.AddBuffers(Open(), two, {}, now_), "CHECK failed");
 }
 
 TEST_F(PoolTableDeathTest, AnExportEndsOnce) {

@@ -23,6 +23,7 @@
 #include "tenure/call_options.h"
 #include "tenure/daemon_status.h"
 #include "tenure/errors.h"
+#include "tenure/event.h"
 #include "tenure/export.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
@@ -119,6 +120,13 @@ class TENURE_CLIENT_API Client {
   // Whether there is room now, as each device says, or the one named. Takes nothing.
   absl::StatusOr<std::vector<DeviceFit>> Fit(const FitRequest& request,
                                              const CallOptions& options = {}) const;
+
+  // What happened, to anybody.
+  absl::StatusOr<EventList> ListEvents(const EventRequest& request,
+                                       const CallOptions& options = {}) const;
+  // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto,
+  // with the names there.
+  absl::StatusOr<std::string> MemoryMapJson(const CallOptions& options = {}) const;
 
   // For operators: root, the daemon's own user, and whom its configuration names. Everybody else
   // gets PERMISSION_DENIED.
