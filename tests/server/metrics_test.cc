@@ -261,7 +261,7 @@ TEST_F(MetricsTest, TheLargestModelsAreNamedOnlyIfAskedFor) {
     return series;
   };
   EXPECT_TRUE(named(metrics_).empty());
-  const auto models = named(Metrics(*store_, sessions_, rpcs_, {.model_bytes = true}));
+  const auto models = named(Metrics(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true}));
   EXPECT_EQ(models.size(), 32U);
   EXPECT_EQ(models.at("tenure_model_bytes{device=host:0,model=model-7@1}"), KiB(8).count());
 }
