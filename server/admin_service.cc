@@ -13,9 +13,10 @@ namespace {
 
 // Each may wait for a file system.
 constexpr int kMaxFits = 16;
-// Each holds a thread: while nothing happens, and while clients let go.
-constexpr int kMaxWaiting = 32;
+// Each holds a thread while clients let go.
 constexpr int kMaxDrains = 16;
+// Each holds a thread.
+constexpr int kMaxWaiting = 32;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -40,9 +41,9 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       started_(clock.Now()),
       fits_(kMaxFits),
       waiting_(kMaxWaiting),
-      drains_(kMaxDrains),
       maps_(maps, clock),
-      control_(control) {}
+      control_(control),
+      drains_(kMaxDrains) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {

@@ -77,9 +77,9 @@ class AdminService final : public v1::AdminService::Service {
   const Instant started_;
   Limit fits_;     // calls that read files
   Limit waiting_;  // calls that wait for events
-  Limit drains_;   // calls that wait for clients
   MapParts maps_;
   Control& control_;
+  Limit drains_;  // calls that wait for clients
 };
 
 }  // namespace tenure

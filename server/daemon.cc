@@ -124,8 +124,6 @@ Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify
                 [this](RefusalId refusal) {
                   if (recorder_ != nullptr) recorder_->OnRefusal(refusal);
                 }),
-      maps_(store_, *clock_, gate_.boot_id()),
-      metrics_(store_, sessions_, rpcs_, reloads_, {.model_bytes = config.metrics_model_bytes}),
       control_(
           store_, sessions_, *clock_, config.drain_timeout,
           [this](SessionId session, const std::string& device, Duration within) {
@@ -133,7 +131,10 @@ Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify
           },
           [this] { return Reload(); }),
       current_(config),
-      longest_heartbeat_(config.heartbeat_interval) {
+      longest_heartbeat_(config.heartbeat_interval),
+      maps_(store_, *clock_, gate_.boot_id()),
+      metrics_(store_, sessions_, rpcs_, reloads_,
+               MetricsOptions{.model_bytes = config.metrics_model_bytes}) {
   gate_.SetAdmin(config.admin);
   const FlightRecorderConfig& recorder = config.flight_recorder;
   if (recorder.kept == 0) return;
@@ -168,8 +169,8 @@ Status Daemon::Serve() {
                boot_id(), config_.directory, metrics_address_.empty() ? "off" : metrics_address_);
   SetReady(false);
   wanted_.Start([this](bool ready) { SetReady(ready); });
-  notify_.Ready("serving in " + config_.directory);
   serving_.store(true);
+  notify_.Ready("serving in " + config_.directory);
   return absl::OkStatus();
 }
 

@@ -102,18 +102,19 @@ class Daemon {
   WantedModels wanted_;
   Gate gate_;
   RefusalLog refusals_;
-  RpcMetrics rpcs_;
   ReloadLog reloads_;
-  const MapMaker maps_;
-  const Metrics metrics_;
   Control control_;
-  std::atomic<bool> serving_ = false;
-  std::unique_ptr<FlightRecorder> recorder_;  // null: none is wanted
 
   Mutex reloading_;  // one reload at a time
   Config current_ ABSL_GUARDED_BY(reloading_);
   Duration longest_heartbeat_ ABSL_GUARDED_BY(reloading_);  // that Sessions were told
   bool stopping_ ABSL_GUARDED_BY(reloading_) = false;
+
+  RpcMetrics rpcs_;
+  const MapMaker maps_;
+  const Metrics metrics_;
+  std::unique_ptr<FlightRecorder> recorder_;  // null: none is wanted
+  std::atomic<bool> serving_ = false;
 
   std::string metrics_address_;
   std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has

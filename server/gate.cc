@@ -67,13 +67,13 @@ Status Gate::CheckOperator(SessionId session) const {
   if (!view.has_value()) return Error(Reason::kSessionUnknown, "the session has ended");
   const SessionIdentity& who = view->identity;
   if (who.uid == 0 || who.uid == geteuid()) return absl::OkStatus();
-  const MutexLock lock(mutex_);
+  const AdminConfig admin = admin_config();
   const auto listed = [](const std::vector<uint32_t>& ids, uint32_t id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
   };
-  if (listed(admin_.uids, who.uid) || listed(admin_.gids, who.gid) ||
+  if (listed(admin.uids, who.uid) || listed(admin.gids, who.gid) ||
       std::any_of(who.groups.begin(), who.groups.end(),
-                  [&](gid_t group) { return listed(admin_.gids, group); })) {
+                  [&](gid_t group) { return listed(admin.gids, group); })) {
     return absl::OkStatus();
   }
   return Error(Reason::kPermissionDenied,
@@ -84,12 +84,12 @@ Status Gate::CheckOperator(SessionId session) const {
 }
 
 Status Gate::CheckUnload(SessionId session) const {
-  bool needs_right = false;
-  {
-    const MutexLock lock(mutex_);
-    needs_right = admin_.unload;
-  }
-  return needs_right ? CheckOperator(session) : absl::OkStatus();
+  return admin_config().unload ? CheckOperator(session) : absl::OkStatus();
+}
+
+AdminConfig Gate::admin_config() const {
+  const MutexLock lock(mutex_);
+  return admin_;
 }
 
 void Gate::SetAdmin(const AdminConfig& admin) {

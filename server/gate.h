@@ -54,6 +54,7 @@ class Gate {
 
  private:
   Status CheckOperator(SessionId session) const;
+  AdminConfig admin_config() const;
 
   const std::string boot_id_;
   const SessionRegistry& sessions_;

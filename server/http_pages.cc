@@ -62,6 +62,7 @@ HttpReply Readiness(const HttpSources& sources) {
          {"uuid", store.device_info().uuid},
          {"serving", weights.lost.ok()},
          {"lost", std::string(weights.lost.message())},
+         {"cordoned", weights.cordoned},
          {"arenas", {ToJson("weights", weights.ledger), ToJson("runtime", runtime.ledger)}}});
   }
   Json pending = Json::array();

@@ -190,7 +190,7 @@ MetricFamilies Metrics::Collect() const {
   AddRefusals(out, snapshots);
   if (options_.model_bytes) AddModelBytes(out, store_);
   AddSessions(out, sessions_);
-  AddOperation(out, store_, reloads_.Get());
+  AddOperation(out, snapshots, reloads_.Get());
   rpcs_.AddTo(out);
   AddProcess(out);
   return out;

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "core/store/store.h"
+#include "server/device_snapshot.h"
 #include "server/family_builder.h"
 #include "server/reload_log.h"
 
 namespace tenure {
 
 // What operators did: which devices are cordoned, and how the configuration was read anew.
-void AddOperation(MetricFamilies& out, const Store& store, const ReloadLog::Totals& reloads);
+void AddOperation(MetricFamilies& out, const DeviceSnapshots& snapshots,
+                  const ReloadLog::Totals& reloads);
 
 }  // namespace tenure

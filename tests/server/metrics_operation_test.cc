@@ -13,8 +13,13 @@ class MetricsOperationTest : public ServiceTest {
  protected:
   // By `name{value of the only label}`.
   std::map<std::string, double> Series() const {
-    std::vector<prometheus::MetricFamily> families;
-    AddOperation(families, *store_, reloads_.Get());
+    const DeviceSnapshot snapshot{.device = "host:0",
+                                  .backend = "host",
+                                  .uuid = "",
+                                  .weights = store_->devices()[0]->TakeSnapshot(),
+                                  .runtime = store_->runtimes()[0]->TakeSnapshot()};
+    MetricFamilies families;
+    AddOperation(families, {snapshot}, reloads_.Get());
     std::map<std::string, double> series;
     for (const prometheus::MetricFamily& family : families) {
       for (const prometheus::ClientMetric& metric : family.metric) {

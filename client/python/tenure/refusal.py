@@ -24,7 +24,6 @@ class FitVerdict(str, Enum):
     """It is more than all of the arena."""
     DEVICE_LOST = "device lost"
     CORDONED = "cordoned"
-    CORDONED = "cordoned"
     """An operator keeps new models and sessions off the device."""
 
 
