@@ -43,8 +43,8 @@ def named_where() -> dict[str, str]:
     return found
 
 
-# `tenure_leases_{granted,released}_total{device}`: alternatives inside a name, labels behind it.
-_ALTERNATIVES = re.compile(r"((?:tenure|process)_[a-z0-9_]*)\{([a-z0-9_,]+)\}(_[a-z0-9_]+)")
+# `tenure_leases_{granted,released}_total{device}`: alternatives behind an underscore, labels behind a name.
+_ALTERNATIVES = re.compile(r"((?:tenure|process)_(?:[a-z0-9_]*_)?)\{([a-z0-9_,]+)\}([a-z0-9_]*)")
 
 
 def spelt_out(text: str) -> set[str]:
