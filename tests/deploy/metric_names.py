@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
 import dashboards
+import yaml
 from processes import ROOT
 
 RULES = sorted((ROOT / "deploy" / "prometheus").glob("*.yaml"))
