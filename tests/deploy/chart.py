@@ -6,7 +6,6 @@ from typing import Any
 
 import helm_python
 import yaml
-
 from processes import ROOT
 
 CHART = ROOT / "deploy" / "helm" / "tenure"

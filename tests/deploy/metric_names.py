@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import yaml
-
 import dashboards
+import yaml
 from processes import ROOT
 
 RULES = sorted((ROOT / "deploy" / "prometheus").glob("*.yaml"))
@@ -43,8 +42,8 @@ def named_where() -> dict[str, str]:
     return found
 
 
-# `tenure_leases_{granted,released}_total{device}`: alternatives inside a name, labels behind it.
-_ALTERNATIVES = re.compile(r"((?:tenure|process)_[a-z0-9_]*)\{([a-z0-9_,]+)\}(_[a-z0-9_]+)")
+# `tenure_leases_{granted,released}_total{device}`: alternatives behind an underscore, labels behind a name.
+_ALTERNATIVES = re.compile(r"((?:tenure|process)_(?:[a-z0-9_]*_)?)\{([a-z0-9_,]+)\}([a-z0-9_]*)")
 
 
 def spelt_out(text: str) -> set[str]:

@@ -164,6 +164,7 @@ def loads_and_leases(scrape: Scrape, seconds: float) -> dict[tuple[str, str], Nu
         ("Last reload of the configuration", "A"): {
             "here": scrape.sum("tenure_config_last_reload_successful")
         },
+        ("Reloads", "B"): {"here last": scrape.sum("tenure_config_last_reload_timestamp_seconds") * 1000},
         ("Reloads", "A"): dict.fromkeys(scrape.by("tenure_config_reloads_total", "result"), 0.0),
     }
 
@@ -176,7 +177,6 @@ BOUNDS: dict[tuple[str, str], dict[str, tuple[float, float]]] = {
     ("File descriptors and threads", "A"): {"here open": (10, 1000)},
     ("File descriptors and threads", "B"): {"here limit": (256, 1 << 40)},
     ("File descriptors and threads", "C"): {"here threads": (4, 1000)},
-    ("Reloads", "B"): {},
     ("Peaks", "B"): {
         # A model more than at the end; a buffer more, or the whole segment that it came from.
         "here host:0 weights allocated": (WEIGHTS["allocated"] + known.WHOLE,) * 2,

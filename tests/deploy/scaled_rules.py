@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
-
 import metric_names
+import yaml
 from processes import SCRAPE_INTERVAL
 
 SPEED = 60

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,22 +81,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield found
 
 
-class started(ExitStack):
+@contextmanager
+def started(folder: Path, config: str, environment: dict[str, str] | None = None) -> Iterator[World]:
     """Starts a daemon and a Prometheus beside it."""
-
-    def __init__(self, folder: Path, config: str, environment: dict[str, str] | None = None) -> None:
-        super().__init__()
-        self._arguments = (folder, config, environment)
-
-    def __enter__(self) -> World:  # type: ignore[override]
-        folder, config, environment = self._arguments
-        super().__enter__()
-        daemon = self.enter_context(Daemon(folder, config, environment))
-        rules = scaled_rules.write(folder)
-        return World(
-            daemon,
-            self.enter_context(Prometheus(folder / "prometheus", daemon.metrics_address, rules=rules)),
-        )
+    rules = scaled_rules.write(folder)
+    with (
+        Daemon(folder, config, environment) as daemon,
+        Prometheus(folder / "prometheus", daemon.metrics_address, rules=rules) as prometheus,
+    ):
+        yield World(daemon, prometheus)
 
 
 def test_memory_that_nobody_gives_back(world: World) -> None:

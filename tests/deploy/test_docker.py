@@ -168,7 +168,8 @@ def test_compose_understands_the_files() -> None:
 def test_what_is_mounted_fits_together() -> None:
     """Prometheus finds the rules and the daemon, Grafana the dashboards and Prometheus."""
     plain = services("compose.yaml")
-    mounted = {each["target"]: Path(each["source"]) for each in plain["prometheus"]["volumes"] if each["source"][0] == "/"}
+    volumes = plain["prometheus"]["volumes"]
+    mounted = {each["target"]: Path(each["source"]) for each in volumes if each["type"] == "bind"}
     prometheus = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
     rules = mounted["/etc/prometheus/rules"]
     assert prometheus["rule_files"] == ["/etc/prometheus/rules/tenure.*.yaml"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -61,8 +62,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
 
 
 def shown(server: Prometheus, target: dashboards.Target, variables: dict[str, str]) -> dict[str, float]:
-    """What a query shows, by legend."""
-    answer = server.query(target.filled_in(RANGE, variables))
+    """What a query shows, by legend. What is no number, such as a mean of nothing, is not drawn."""
+    answer = [each for each in server.query(target.filled_in(RANGE, variables)) if not math.isnan(each[1])]
     series = {target.legend_of(labels): value for labels, value in answer}
     assert len(series) == len(answer), f"{target.key}: two series of one name in {answer}"
     return series
