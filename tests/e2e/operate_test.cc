@@ -176,6 +176,11 @@ class OtherUserTest : public OperateTest {
 
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+    std::vector<std::string> look = As(kUser);
+    look.insert(look.end(), {"test", "-x", TENURECTL_PATH});
+    if (Program(std::move(look), temp_ / "look").Wait() != 0) {
+      GTEST_SKIP() << "others cannot get at the programs here";
+    }
   }
   // Others may look into the test's directories; only the sockets keep them out.
   void StartOpen(const char* mask, std::vector<std::string> environment) {
