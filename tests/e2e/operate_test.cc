@@ -193,7 +193,7 @@ class OtherUserTest : public OperateTest {
   }
   // As a user who is in these groups.
   static std::vector<std::string> As(const std::string& groups) {
-    return {"setpriv", "--reuid", kUser, "--regid", kUser, "--groups", groups, "--"};
+    return {"/usr/bin/setpriv", "--reuid", kUser, "--regid", kUser, "--groups", groups, "--"};
   }
   std::string Mode(const std::string& socket) const {
     struct stat file {};

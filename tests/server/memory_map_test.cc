@@ -62,7 +62,9 @@ void ExpectToAddUp(const v1::ArenaMap& arena) {
   EXPECT_EQ(held[v1::HOLDING_RETAINED], ledger.retained());
   const uint64_t owned = held[v1::HOLDING_LEASED] + held[v1::HOLDING_IDLE] +
                          held[v1::HOLDING_LOADING] + held[v1::HOLDING_QUARANTINED];
-  if (ledger.arena() == "weights") EXPECT_EQ(owned, ledger.allocated());
+  if (ledger.arena() == "weights") {
+    EXPECT_EQ(owned, ledger.allocated());
+  }
 }
 
 TEST_F(MemoryMapTest, TellsEveryRegionWithItsHoldersAndAddsUp) {
