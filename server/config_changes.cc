@@ -11,7 +11,8 @@ namespace {
 
 template <typename Record>
 std::string Written(const ConfigKey<Record>& key, const Record& record) {
-  return key.write(record).value_or("nothing");
+  const std::string text = key.write(record).value_or("nothing");
+  return key.list ? "[" + text + "]" : text;
 }
 
 class Comparison {

@@ -247,10 +247,12 @@ void Daemon::Stop(Duration timeout) {
   notify_.Stopping("waiting for leases and loads to end");
   spdlog::info("stopping drain_timeout_ms={}",
                std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
+  // Whoever routes to it is told before anybody is refused.
   serving_.store(false);
+  grpc_->GetHealthCheckService()->SetServingStatus(false);
   gate_.CloseForLoads();
   wanted_.Stop();
-  grpc_->GetHealthCheckService()->SetServingStatus(false);
+  SetReady(false);  // the last wanted model may have come online since
   handles_.Drain(timeout);
   while (!Quiet() && clock_->Now() - started < timeout) std::this_thread::sleep_for(kTickInterval);
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <signal.h>
+#include <sstream>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,7 +43,7 @@ class OperateTest : public ::testing::Test {
   // `wrapper`: a program that ends in executing tenurectl.
   Ran Tenurectl(std::vector<std::string> arguments, std::vector<std::string> wrapper = {}) const {
     std::vector<std::string> command = std::move(wrapper);
-    command.insert(command.end(), {TENURECTL_PATH, "--directory", daemon_->directory()});
+    command.insert(command.end(), {TENURECTL_PATH, "--directory", Folder() + "/run"});
     command.insert(command.end(), arguments.begin(), arguments.end());
     Program program(std::move(command), temp_ / "tenurectl");
     const int status = program.Wait();
@@ -53,6 +54,8 @@ class OperateTest : public ::testing::Test {
     client_.emplace(daemon_->Connect());
     device_ = client_->Status()->devices.front().name;
   }
+  // In which the daemon has its directory, as anybody sees it.
+  std::string Folder() const { return daemon_->config().substr(0, daemon_->config().rfind('/')); }
   // A model in the root, and its path.
   std::string Write(const std::string& name, uint64_t seed = 1) const {
     return WriteModel(*daemon_, name, {.target = Bytes(kModelBytes)}, seed).path;
@@ -176,29 +179,30 @@ class OtherUserTest : public OperateTest {
 
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+    std::vector<std::string> look = As(kUser);
+    look.insert(look.end(), {"test", "-x", TENURECTL_PATH});
+    if (Program(std::move(look), temp_ / "look").Wait() != 0) {
+      GTEST_SKIP() << "others cannot get at the programs here";
+    }
   }
   // Others may look into the test's directories; only the sockets keep them out.
   void StartOpen(const char* mask, std::vector<std::string> environment) {
     environment.push_back(std::string("TENURED_SOCKET_GROUP=") + kGroup);
     Start({.wrapper = {"/bin/sh", "-c", std::string("umask ") + mask + " && exec \"$@\"", "sh"},
            .environment = std::move(environment)});
-    const std::string run = daemon_->config().substr(0, daemon_->config().rfind('/'));
-    ASSERT_EQ(chmod(run.c_str(), 0755), 0);
-    ASSERT_EQ(chmod((run + "/run").c_str(), 0755), 0);
+    ASSERT_EQ(chmod(Folder().c_str(), 0755), 0);
+    ASSERT_EQ(chmod((Folder() + "/run").c_str(), 0755), 0);
   }
   // As a user who is in these groups.
   static std::vector<std::string> As(const std::string& groups) {
-    return {"setpriv", "--reuid", kUser, "--regid", kUser, "--groups", groups, "--"};
+    return {"/usr/bin/setpriv", "--reuid", kUser, "--regid", kUser, "--groups", groups, "--"};
   }
   std::string Mode(const std::string& socket) const {
     struct stat file {};
-    EXPECT_EQ(
-        stat((daemon_->config().substr(0, daemon_->config().rfind('/')) + "/run/" + socket).c_str(),
-             &file),
-        0);
-    char text[32];
-    snprintf(text, sizeof text, "%o:%u", file.st_mode & 07777, file.st_gid);
-    return text;
+    EXPECT_EQ(stat((Folder() + "/run/" + socket).c_str(), &file), 0);
+    std::ostringstream text;
+    text << std::oct << (file.st_mode & 07777) << std::dec << ":" << file.st_gid;
+    return text.str();
   }
 };
 

@@ -70,8 +70,7 @@ TEST_F(ReloadTest, SighupTakesOverWhatCanChangeAndTellsTheManager) {
   EXPECT_TRUE(Reloads("failed", 1));
   const Scrape scrape = Scrape::Of(daemon_.metrics_address());
   EXPECT_EQ(scrape.Value("tenure_config_last_reload_successful"), 0u);
-  EXPECT_GT(scrape.Value("tenure_config_last_reload_timestamp_seconds"),
-            scrape.Value("tenure_process_start_time_seconds") - 1);
+  EXPECT_GT(scrape.Value("tenure_config_last_reload_timestamp_seconds"), 1'700'000'000u);
   EXPECT_THAT(daemon_.Log(), HasSubstr("the old one stays"));
   EXPECT_TRUE(client.Acquire({.name = "wanted"}).ok());
 

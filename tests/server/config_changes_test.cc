@@ -40,7 +40,7 @@ TEST(ConfigChangesTest, WhatTakesEffectAtOnceIsTold) {
   const ConfigChanges changes = Between("", "weights: {retain_ttl: 5m}\nadmin: {uids: [5]}\n");
   EXPECT_THAT(changes.refusals, IsEmpty());
   ASSERT_EQ(changes.changes.size(), 2u);
-  EXPECT_EQ(Describe(changes.changes[0]), "admin.uids:  -> 5");
+  EXPECT_EQ(Describe(changes.changes[0]), "admin.uids: [] -> [5]");
   EXPECT_EQ(Describe(changes.changes[1]), "weights.retain_ttl: 10m -> 5m");
 }
 

@@ -307,7 +307,9 @@ TEST_F(HandleSessionTest, AServerThatCannotListenSaysWhy) {
   StatusOr<std::unique_ptr<Device>> device = MakeHostDevice({.name = "host:0", .total = MiB(4)});
   ASSERT_TRUE(device.ok());
   std::vector<DeviceOptions> devices;
-  devices.push_back({.device = *std::move(device), .store = {.weights_capacity = MiB(4)}});
+  DeviceStoreOptions weights;
+  weights.weights_capacity = MiB(4);
+  devices.push_back({.device = *std::move(device), .store = weights});
   Store store({}, std::move(devices), clock_, *files_, server_);
   EXPECT_TRUE(HasReason(server_.Start(store, options_), Reason::kBackend));
   options_.path = directory_ / "handle.sock";

@@ -26,7 +26,8 @@ class HttpPagesTest : public ServiceTest {
   }
   HttpReply Ask(const std::string& path) const { return Pages(*wanted_).at(path)(); }
 
-  const Metrics metrics_{*store_, sessions_};
+  ReloadLog reloads_;
+  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, MetricsOptions{}};
   bool serving_ = true;
 };
 
