@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "client/cli/format.h"
@@ -75,8 +76,9 @@ std::string Rates(const MemoryMap& now, const MemoryMap* before, const MapDevice
 
 void AddDevices(const MemoryMap& now, const MemoryMap* before, size_t width, Lines& lines) {
   for (const MapDevice& device : now.devices) {
-    lines.push_back(device.name + "  " + device.backend + ", " + FormatBytes(device.total_bytes) +
-                    (device.lost.empty() ? Rates(now, before, device) : "   LOST: " + device.lost));
+    std::string line = device.name + "  " + device.backend + ", " + FormatBytes(device.total_bytes);
+    line += device.lost.empty() ? Rates(now, before, device) : "   LOST: " + device.lost;
+    lines.push_back(std::move(line));
     for (const MapArena& arena : device.arenas) {
       const client::ArenaLedger& ledger = arena.ledger;
       std::string name = "  " + ledger.arena;
@@ -171,6 +173,7 @@ std::vector<SessionRow> SessionRows(const MemoryMap& map) {
     }
   }
   std::vector<SessionRow> sorted;
+  sorted.reserve(rows.size());
   for (const auto& [id, each] : rows) sorted.push_back(each);
   std::stable_sort(sorted.begin(), sorted.end(), [](const SessionRow& a, const SessionRow& b) {
     return a.leased + a.pool > b.leased + b.pool;
