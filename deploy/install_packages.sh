@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what Tenure needs from packages.txt, and nothing that is there already.
 #
-#   deploy/install_packages.sh [--tests]
+#   deploy/install_packages.sh [--tests | --runtime]
 #
 # On Debian 12 it installs with apt-get, as root or through sudo; --tests adds what only the tests
-# need. On any other system it installs nothing: it names what is missing and fails if anything is.
+# need, --runtime installs only what running takes. On any other system it installs nothing: it names
+# what is missing and fails if anything is.
 set -euo pipefail
 
 list="$(dirname "${BASH_SOURCE[0]}")/packages.txt"
@@ -12,7 +13,8 @@ needs=build
 case "${1:-}" in
   '') ;;
   --tests) needs='build|test' ;;
-  *) sed -n '2,7p' "$0" | cut -c3-; exit 2 ;;
+  --runtime) needs=run ;;
+  *) sed -n '2,8p' "$0" | cut -c3-; exit 2 ;;
 esac
 
 # wanted: the lines of packages.txt that this call is about, as PACKAGE PROBE.

@@ -13,6 +13,10 @@ namespace {
 
 // Each may wait for a file system.
 constexpr int kMaxFits = 16;
+// Each holds a thread while clients let go.
+constexpr int kMaxDrains = 16;
+// Each holds a thread.
+constexpr int kMaxWaiting = 32;
 
 std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
   for (const auto& [name, value] : refusal.values) {
@@ -26,7 +30,7 @@ std::string ValueOf(const Refusal& refusal, std::string_view wanted) {
 AdminService::AdminService(Store& store, const WantedModels& wanted,
                            const SessionRegistry& sessions, const RefusalLog& refusals,
                            const Gate& gate, const MapMaker& maps, const Clock& clock,
-                           std::string metrics_address)
+                           std::string metrics_address, Control& control)
     : store_(store),
       wanted_(wanted),
       sessions_(sessions),
@@ -36,7 +40,10 @@ AdminService::AdminService(Store& store, const WantedModels& wanted,
       metrics_address_(std::move(metrics_address)),
       started_(clock.Now()),
       fits_(kMaxFits),
-      maps_(maps, clock) {}
+      waiting_(kMaxWaiting),
+      maps_(maps, clock),
+      control_(control),
+      drains_(kMaxDrains) {}
 
 grpc::Status AdminService::GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest*,
                                      v1::GetStatusResponse* response) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -29,16 +31,37 @@ struct RootConfig {
   std::string path;
 };
 
+// Who may connect to the sockets: whoever their mode lets.
+struct SocketConfig {
+  mode_t mode = 0660;
+  std::string group;  // a name or a number; empty: that of the daemon
+};
+
+// Who may do what is the operators' to do, beside root and the daemon's own user.
+struct AdminConfig {
+  std::vector<uint32_t> uids;
+  std::vector<uint32_t> gids;
+  bool unload = false;  // to unload a model needs the right, too
+};
+
+// See FlightRecorder.
+struct FlightRecorderConfig {
+  std::string directory;  // empty: `flight` beside the sockets
+  int kept = 5;           // 0: nothing is written
+};
+
 enum class Backend { kHost, kCuda };
 
 struct DeviceConfig {
   std::string name = "host:0";
   Backend backend = Backend::kHost;
-  std::string uuid;            // of a GPU, or how it begins; empty: any that nobody else has
-  std::optional<Bytes> total;  // nullopt: what the machine has available at start, or the GPU has
-  SizeOrPercent weights = Percent{70};
-  std::optional<SizeOrPercent> runtime;  // nullopt: 20%, or what the weights leave of it
+  std::string uuid;  // of a GPU, or how it begins; empty: any that nobody else has
+  // Of what the machine has available at start, or the GPU has; nullopt: all.
+  std::optional<Amount> total;
+  Amount weights = Percent{70};   // of the total, as is runtime
+  std::optional<Amount> runtime;  // nullopt: 20%, or what the weights leave of it
   HugePages huge_pages = HugePages::kOff;
+  std::string place;  // where it stands, for errors: "tenured.yaml:12"; empty if nowhere
 };
 
 // Of the runtime arena of every Device.
@@ -49,12 +72,16 @@ struct RuntimeConfig {
   Duration recall_wait = std::chrono::milliseconds(200);
 };
 
-// Everything the daemon is told: configs/quickstart.yaml describes each key. A value that was not
-// given is what stands here.
+// Everything the daemon is told: configs/tenured.example.yaml describes each key, and
+// server/config_keys.cc lists them. A value that was not given is what stands here.
 struct Config {
   std::string directory = "/run/tenure";
   LogConfig log;
+  SocketConfig socket;
+  AdminConfig admin;
   std::string metrics_address = "127.0.0.1:9400";  // empty: off
+  bool metrics_model_bytes = false;                // a series for each of the largest models
+  FlightRecorderConfig flight_recorder;
   std::vector<RootConfig> model_roots;
   std::vector<DeviceConfig> devices;  // empty: every GPU, or one `host:0` where there is none
   std::vector<WantedModel> models;    // brought online at start
@@ -78,19 +105,41 @@ struct Config {
   int max_watchers = 32;
 };
 
+// Where a value comes from.
+struct Origin {
+  enum class Kind { kDefault, kFile, kEnvironment, kFlag };
+  Kind kind = Kind::kDefault;
+  std::string name;  // of the file, the variable or the flag
+  int line = 0;      // in the file, from 1
+
+  // "file tenured.yaml:12", "environment TENURED_LOG_LEVEL", "flag --set", "default".
+  std::string Describe() const;
+  // How a complaint begins: as Describe, but a file is "tenured.yaml:12".
+  std::string Place() const;
+};
+// By key, "weights.retain_ttl" or "devices[0].weights", and by list, "devices[0]". What is at its
+// default is not there.
+using Origins = std::map<std::string, Origin>;
+
+struct LoadedConfig {
+  Config config;
+  Origins origins;
+};
+
 // Reads YAML. INVALID_REQUEST, one line `file:line: key: what is wrong` for each fault: a key that
 // is not known or comes twice, a value of the wrong kind or out of its bounds.
-StatusOr<Config> ParseConfig(const std::string& text, const std::string& file);
+StatusOr<LoadedConfig> ParseConfig(const std::string& text, const std::string& file);
 
 // Reads a document that holds nothing but `models`, as in the configuration. Errors as in
 // ParseConfig.
 StatusOr<std::vector<WantedModel>> ParseModels(const std::string& text, const std::string& file);
 
 // As ParseConfig, of a file that must be there.
-StatusOr<Config> LoadConfig(const std::string& file);
+StatusOr<LoadedConfig> LoadConfig(const std::string& file);
 
 // Faults that only show when all is known: heartbeats rarer than leases expire, names that are
-// taken twice, sockets whose path is too long. INVALID_REQUEST, one line for each.
-Status CheckConfig(const Config& config);
+// taken twice, sockets whose path is too long. INVALID_REQUEST, one line for each, which begins
+// with where the value stands.
+Status CheckConfig(const Config& config, const Origins& origins = {});
 
 }  // namespace tenure

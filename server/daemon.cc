@@ -1,8 +1,10 @@
 #include "server/daemon.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <grp.h>
 #include <grpc/support/time.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -23,7 +25,6 @@ constexpr Duration kTickInterval = std::chrono::milliseconds(20);
 constexpr size_t kMaxSessions = 4096;
 // How long calls in flight may end by themselves once everything else is drained.
 constexpr int64_t kLastCallsMs = 200;
-constexpr mode_t kSocketMode = 0660;
 // The name under which the health service tells whether what is wanted is online.
 constexpr char kReadyService[] = "ready";
 
@@ -47,6 +48,17 @@ void LogDevices(const Store& store) {
   }
 }
 
+// nullopt for no name. A number need not be anybody's.
+StatusOr<std::optional<gid_t>> FindGroup(const std::string& name) {
+  if (name.empty()) return std::optional<gid_t>();
+  gid_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size()) return std::optional(number);
+  const struct group* const found = getgrnam(name.c_str());
+  if (found != nullptr) return std::optional(found->gr_gid);
+  return Error(Reason::kInvalidRequest, "socket.group: there is no group " + name);
+}
+
 }  // namespace
 
 StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config) {
@@ -63,7 +75,8 @@ StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config) {
   return roots;
 }
 
-StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, const ConfigSources& sources,
+                                                ServiceNotify notify) {
   TENURE_ASSIGN_OR_RETURN(std::vector<ModelRoot> roots, CanonicalRoots(config));
   TENURE_ASSIGN_OR_RETURN(const Machine machine, LookAtMachine(config));
   TENURE_ASSIGN_OR_RETURN(const std::vector<DevicePlan> plans, PlanDevices(config, machine));
@@ -85,17 +98,19 @@ StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
     spdlog::warn("memory that clients keep after giving it back is not seen device={} backend={}",
                  each.device->info().name, each.device->info().backend);
   }
-  std::unique_ptr<Daemon> daemon(new Daemon(config, std::move(lock), std::move(clock),
-                                            std::move(boot_id), std::move(roots),
+  std::unique_ptr<Daemon> daemon(new Daemon(config, sources, std::move(notify), std::move(lock),
+                                            std::move(clock), std::move(boot_id), std::move(roots),
                                             std::move(devices)));
   TENURE_RETURN_IF_ERROR(daemon->Serve());
   return daemon;
 }
 
-Daemon::Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Clock> clock,
-               std::string boot_id, std::vector<ModelRoot> roots,
-               std::vector<DeviceOptions> devices)
+Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify notify,
+               DaemonLock lock, std::unique_ptr<const Clock> clock, std::string boot_id,
+               std::vector<ModelRoot> roots, std::vector<DeviceOptions> devices)
     : config_(config),
+      sources_(sources),
+      notify_(std::move(notify)),
       lock_(std::move(lock)),
       clock_(std::move(clock)),
       files_(MakePosixFileLayer()),
@@ -105,9 +120,30 @@ Daemon::Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Cloc
              *files_, handles_),
       wanted_(store_, PinPath(config), config.models),
       gate_(std::move(boot_id), sessions_, *clock_),
-      refusals_(sessions_, *clock_),
+      refusals_(sessions_, *clock_,
+                [this](RefusalId refusal) {
+                  if (recorder_ != nullptr) recorder_->OnRefusal(refusal);
+                }),
+      control_(
+          store_, sessions_, *clock_, config.drain_timeout,
+          [this](SessionId session, const std::string& device, Duration within) {
+            handles_.AskToRelease(session, device, within);
+          },
+          [this] { return Reload(); }),
+      current_(config),
+      longest_heartbeat_(config.heartbeat_interval),
       maps_(store_, *clock_, gate_.boot_id()),
-      metrics_(store_, sessions_) {}
+      metrics_(store_, sessions_, rpcs_, reloads_,
+               MetricsOptions{.model_bytes = config.metrics_model_bytes}) {
+  gate_.SetAdmin(config.admin);
+  const FlightRecorderConfig& recorder = config.flight_recorder;
+  if (recorder.kept == 0) return;
+  recorder_ = std::make_unique<FlightRecorder>(
+      FlightRecorderOptions{.directory = recorder.directory.empty() ? config.directory + "/flight"
+                                                                    : recorder.directory,
+                            .kept = recorder.kept},
+      store_, sessions_, refusals_, maps_, *clock_);
+}
 
 Status Daemon::Serve() {
   const std::string grpc_path = config_.directory + "/grpc.sock";
@@ -115,23 +151,26 @@ Status Daemon::Serve() {
   TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(grpc_path));
   TENURE_RETURN_IF_ERROR(lock_.ClearSocketPath(handle_path));
 
+  TENURE_ASSIGN_OR_RETURN(const std::optional<gid_t> group, FindGroup(config_.socket.group));
   ticker_.emplace(kTickInterval, [this] { Tick(); });
   TENURE_RETURN_IF_ERROR(ServeHttp());
   HandleServerOptions options;
   options.path = handle_path;
-  options.mode = kSocketMode;
+  options.mode = config_.socket.mode;
+  options.group = group;
   options.boot_id = boot_id();
   options.heartbeat_interval = config_.heartbeat_interval;
   options.death_grace = config_.death_grace;
   TENURE_RETURN_IF_ERROR(handles_.Start(store_, options));
-  TENURE_RETURN_IF_ERROR(ServeGrpc(grpc_path));
+  TENURE_RETURN_IF_ERROR(ServeGrpc(grpc_path, group));
 
   LogDevices(store_);
   spdlog::info("started version={} boot_id={} directory={} metrics_address={}", TENURE_VERSION,
                boot_id(), config_.directory, metrics_address_.empty() ? "off" : metrics_address_);
   SetReady(false);
-  wanted_.Start([this] { SetReady(true); });
+  wanted_.Start([this](bool ready) { SetReady(ready); });
   serving_.store(true);
+  notify_.Ready("serving in " + config_.directory);
   return absl::OkStatus();
 }
 
@@ -148,21 +187,25 @@ Status Daemon::ServeHttp() {
   return absl::OkStatus();
 }
 
-Status Daemon::ServeGrpc(const std::string& path) {
+Status Daemon::ServeGrpc(const std::string& path, std::optional<gid_t> group) {
   models_.emplace(store_, wanted_, refusals_, gate_, *clock_, config_.max_watchers);
   leases_.emplace(store_, refusals_, gate_, *clock_);
-  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, maps_, *clock_, metrics_address_);
+  admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, maps_, *clock_, metrics_address_,
+                 control_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   grpc_listener_.emplace(builder);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+  interceptors.push_back(rpcs_.NewInterceptorFactory());
+  builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&*models_);
   builder.RegisterService(&*leases_);
   builder.RegisterService(&*admin_);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return Error(Reason::kBackend, "cannot start gRPC");
-  return grpc_listener_->Start(path, kSocketMode);
+  return grpc_listener_->Start(path, config_.socket.mode, group);
 }
 
 void Daemon::SetReady(bool ready) {
@@ -177,6 +220,7 @@ bool Daemon::HasLostDevice() const {
 
 void Daemon::Tick() {
   store_.Tick();
+  notify_.Alive(clock_->Now());
   for (const auto& device : store_.devices()) {
     const Status lost = device->Lost();
     if (lost.ok() || !lost_devices_.insert(device->device_info().name).second) continue;
@@ -196,6 +240,11 @@ bool Daemon::Quiet() const {
 void Daemon::Stop(Duration timeout) {
   if (grpc_ == nullptr) return;
   const Instant started = clock_->Now();
+  {
+    const MutexLock lock(reloading_);
+    stopping_ = true;
+  }
+  notify_.Stopping("waiting for leases and loads to end");
   spdlog::info("stopping drain_timeout_ms={}",
                std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count());
   serving_.store(false);

@@ -10,11 +10,16 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/store/store.h"
 #include "server/admin_service.h"
 #include "server/config.h"
+#include "server/config_changes.h"
+#include "server/config_sources.h"
+#include "server/control.h"
 #include "server/daemon_lock.h"
+#include "server/flight_recorder.h"
 #include "server/gate.h"
 #include "server/grpc_listener.h"
 #include "server/handle_server.h"
@@ -24,6 +29,9 @@
 #include "server/metrics.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
+#include "server/reload_log.h"
+#include "server/rpc_metrics.h"
+#include "server/service_notify.h"
 #include "server/session_registry.h"
 #include "server/ticker.h"
 #include "server/wanted_models.h"
@@ -38,9 +46,12 @@ StatusOr<std::vector<ModelRoot>> CanonicalRoots(const Config& config);
 // destructor belong to one thread.
 class Daemon {
  public:
-  // REQUIRES: CheckConfig(config) is OK. Fails if another daemon serves the directory, and with the
-  // faults that only the machine shows.
-  static StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
+  // `sources`: what the configuration is read from again when it is to be read anew. Told to
+  // `notify`: how the service is. REQUIRES: CheckConfig(config) is OK. Fails if another daemon
+  // serves the directory, and with the faults that only the machine shows.
+  static StatusOr<std::unique_ptr<Daemon>> Start(const Config& config,
+                                                 const ConfigSources& sources = {},
+                                                 ServiceNotify notify = {"", kForever});
   // Stops at once, unless Stop did.
   ~Daemon();
 
@@ -48,6 +59,14 @@ class Daemon {
   // when no load runs and no lease lives, after `timeout` at the latest. What clients have mapped
   // stays mapped.
   void Stop(Duration timeout);
+
+  // Reads the configuration anew and takes over what can change in a running daemon: all of it, or
+  // nothing. INVALID_REQUEST as Gather; RESTART_NEEDED with a line for each change that needs a
+  // restart; SHUTTING_DOWN. May be called from any thread.
+  StatusOr<std::vector<ConfigChange>> Reload();
+
+  // As configured by now.
+  Duration drain_timeout() const { return control_.drain_timeout(); }
 
   const std::string& boot_id() const { return gate_.boot_id(); }
   // True if a Device was lost: calls to its driver may never return, so that this object cannot be
@@ -57,16 +76,23 @@ class Daemon {
   const std::string& metrics_address() const { return metrics_address_; }
 
  private:
-  Daemon(const Config& config, DaemonLock lock, std::unique_ptr<const Clock> clock,
-         std::string boot_id, std::vector<ModelRoot> roots, std::vector<DeviceOptions> devices);
+  Daemon(const Config& config, const ConfigSources& sources, ServiceNotify notify, DaemonLock lock,
+         std::unique_ptr<const Clock> clock, std::string boot_id, std::vector<ModelRoot> roots,
+         std::vector<DeviceOptions> devices);
   Status Serve();
   Status ServeHttp();
-  Status ServeGrpc(const std::string& path);
+  Status ServeGrpc(const std::string& path, std::optional<gid_t> group);
   void SetReady(bool ready);
   bool Quiet() const;
   void Tick();
 
-  const Config config_;
+  // daemon_reload.cc
+  StatusOr<std::vector<ConfigChange>> TryReload() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+  void TakeOver(const Config& config) ABSL_EXCLUSIVE_LOCKS_REQUIRED(reloading_);
+
+  const Config config_;  // as it was at the start
+  const ConfigSources sources_;
+  ServiceNotify notify_;
   const DaemonLock lock_;
   const std::unique_ptr<const Clock> clock_;
   const std::unique_ptr<FileLayer> files_;
@@ -76,8 +102,18 @@ class Daemon {
   WantedModels wanted_;
   Gate gate_;
   RefusalLog refusals_;
+  ReloadLog reloads_;
+  Control control_;
+
+  Mutex reloading_;  // one reload at a time
+  Config current_ ABSL_GUARDED_BY(reloading_);
+  Duration longest_heartbeat_ ABSL_GUARDED_BY(reloading_);  // that Sessions were told
+  bool stopping_ ABSL_GUARDED_BY(reloading_) = false;
+
+  RpcMetrics rpcs_;
   const MapMaker maps_;
   const Metrics metrics_;
+  std::unique_ptr<FlightRecorder> recorder_;  // null: none is wanted
   std::atomic<bool> serving_ = false;
 
   std::string metrics_address_;

@@ -8,8 +8,10 @@
 namespace tenure {
 namespace {
 
-Status Refuse(const std::string& what) {
-  return Error(Reason::kInvalidRequest, absl::StrCat("devices: ", what));
+// Begins with where the Device stands, if it is said anywhere.
+Status Refuse(const DeviceConfig& device, const std::string& what) {
+  return Error(Reason::kInvalidRequest,
+               absl::StrCat(device.place, device.place.empty() ? "" : ": ", "devices: ", what));
 }
 
 // Says how to learn more of a GPU that cannot be had.
@@ -57,11 +59,12 @@ class GpuChoice {
         absl::StrAppend(&there, there.empty() ? "" : ", ", each.uuid);
       }
       return WithAdvice(Refuse(
+          device,
           absl::StrCat("there is no GPU ", device.uuid.empty() ? "left" : device.uuid, " for ",
                        device.name, "; the driver shows ", there.empty() ? "none" : there)));
     }
     if (!taken_.insert(gpu->uuid).second) {
-      return Refuse(absl::StrCat("the GPU is taken twice: ", gpu->uuid));
+      return Refuse(device, absl::StrCat("the GPU is taken twice: ", gpu->uuid));
     }
     return *gpu;
   }
@@ -80,17 +83,16 @@ StatusOr<RuntimeStoreOptions> PlanRuntime(const Config& config, const DeviceConf
   const Bytes wanted = device.runtime.has_value() ? Resolve(*device.runtime, total)
                                                   : std::min(Resolve(kRuntimeShare, total), left);
   if (wanted > left) {
-    return Refuse(absl::StrCat("weights and runtime are more than the total of ", device.name, ": ",
+    return Refuse(device,
+                  absl::StrCat("weights and runtime are more than the total of ", device.name, ": ",
                                FormatBytes(Resolve(device.weights, total)), " and ",
                                FormatBytes(wanted), " of ", FormatBytes(total)));
   }
-  return RuntimeStoreOptions{.capacity = AlignDown(wanted, config.runtime.segment_size),
-                             .segment_size = config.runtime.segment_size,
-                             .pool_ttl = config.runtime.pool_ttl,
-                             .cache_ttl = config.runtime.cache_ttl,
-                             .recall_wait = config.runtime.recall_wait,
-                             .lease_ttl = config.lease_ttl,
-                             .capacity_includes_survivors = true};
+  RuntimeStoreOptions runtime;
+  static_cast<RuntimeStoreTimes&>(runtime) = RuntimeTimesOf(config);
+  runtime.capacity = AlignDown(wanted, config.runtime.segment_size);
+  runtime.segment_size = config.runtime.segment_size;
+  return runtime;
 }
 
 // `total` is what the Device has in all.
@@ -98,32 +100,30 @@ StatusOr<DeviceStoreOptions> PlanStore(const Config& config, const DeviceConfig&
                                        Bytes total) {
   const Bytes weights = Resolve(device.weights, total);
   if (weights > total) {
-    return Refuse(absl::StrCat("the weights are more than the total of ", device.name, ": ",
-                               FormatBytes(weights), " of ", FormatBytes(total)));
+    return Refuse(device, absl::StrCat("the weights are more than the total of ", device.name, ": ",
+                                       FormatBytes(weights), " of ", FormatBytes(total)));
   }
   DeviceStoreOptions store;
   store.weights_capacity = AlignDown(weights, kGranule);
   if (store.weights_capacity.zero()) {
-    return Refuse(absl::StrCat("the weights of ", device.name,
-                               " are less than 2 MiB: ", FormatBytes(weights)));
+    return Refuse(device, absl::StrCat("the weights of ", device.name,
+                                       " are less than 2 MiB: ", FormatBytes(weights)));
   }
   store.segment_size = config.segment_size;
   store.single_segment = config.single_segment;
-  store.retain_ttl = config.retain_ttl;
-  store.cache_ttl = config.cache_ttl;
-  store.recall_wait = config.recall_wait;
-  store.idle_unload_after = config.idle_unload_after;
-  store.default_lease_ttl = config.lease_ttl;
+  static_cast<DeviceStoreTimes&>(store) = WeightsTimesOf(config);
   store.concurrent_loads = config.concurrent_loads;
   return store;
 }
 
 StatusOr<DevicePlan> PlanHost(const Config& config, const DeviceConfig& device, Bytes available) {
-  const Bytes total = device.total.value_or(available);
+  const Bytes total = Resolve(device.total.value_or(AllBut{}), available);
+  // What is left to the daemon is less while survivors have theirs.
+  const bool fixed = device.total.has_value() && std::holds_alternative<Bytes>(*device.total);
   TENURE_ASSIGN_OR_RETURN(DeviceStoreOptions store, PlanStore(config, device, total));
   TENURE_ASSIGN_OR_RETURN(RuntimeStoreOptions runtime, PlanRuntime(config, device, total));
-  store.capacity_includes_survivors = device.total.has_value();
-  runtime.capacity_includes_survivors = device.total.has_value();
+  store.capacity_includes_survivors = fixed;
+  runtime.capacity_includes_survivors = fixed;
   return DevicePlan{
       .device =
           HostDeviceOptions{.name = device.name, .total = total, .huge_pages = device.huge_pages},
@@ -133,9 +133,10 @@ StatusOr<DevicePlan> PlanHost(const Config& config, const DeviceConfig& device, 
 
 StatusOr<DevicePlan> PlanGpu(const Config& config, const DeviceConfig& device,
                              const FoundGpu& gpu) {
-  const Bytes total = device.total.value_or(gpu.total);
+  const Bytes total = Resolve(device.total.value_or(AllBut{}), gpu.total);
   if (total > gpu.total) {
-    return Refuse(absl::StrCat("the total of ", device.name, " is more than ", gpu.uuid,
+    return Refuse(device,
+                  absl::StrCat("the total of ", device.name, " is more than ", gpu.uuid,
                                " has: ", FormatBytes(total), " of ", FormatBytes(gpu.total)));
   }
   TENURE_ASSIGN_OR_RETURN(const DeviceStoreOptions store, PlanStore(config, device, total));
@@ -162,6 +163,21 @@ struct Maker {
 };
 
 }  // namespace
+
+DeviceStoreTimes WeightsTimesOf(const Config& config) {
+  return {.retain_ttl = config.retain_ttl,
+          .cache_ttl = config.cache_ttl,
+          .recall_wait = config.recall_wait,
+          .idle_unload_after = config.idle_unload_after,
+          .default_lease_ttl = config.lease_ttl};
+}
+
+RuntimeStoreTimes RuntimeTimesOf(const Config& config) {
+  return {.pool_ttl = config.runtime.pool_ttl,
+          .cache_ttl = config.runtime.cache_ttl,
+          .recall_wait = config.runtime.recall_wait,
+          .lease_ttl = config.lease_ttl};
+}
 
 StatusOr<Machine> LookAtMachine(const Config& config) {
   TENURE_ASSIGN_OR_RETURN(const Bytes available, AvailableHostMemory());
@@ -193,7 +209,8 @@ StatusOr<std::vector<DevicePlan>> PlanDevices(const Config& config, const Machin
   std::vector<DevicePlan> plans;
   for (const DeviceConfig& device : devices) {
     if (is_host(device) && hosts > 1 && !device.total.has_value()) {
-      return Refuse("where there are several host devices, each needs a total: " + device.name);
+      return Refuse(device,
+                    "where there are several host devices, each needs a total: " + device.name);
     }
     TENURE_ASSIGN_OR_RETURN(DevicePlan plan, is_host(device)
                                                  ? PlanHost(config, device, machine.host_available)

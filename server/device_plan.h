@@ -26,6 +26,10 @@ struct Machine {
 // memory there is.
 StatusOr<Machine> LookAtMachine(const Config& config);
 
+// What each store is told of times.
+DeviceStoreTimes WeightsTimesOf(const Config& config);
+RuntimeStoreTimes RuntimeTimesOf(const Config& config);
+
 // A Device as it will be made.
 struct DevicePlan {
   std::variant<HostDeviceOptions, CudaDeviceOptions> device;

@@ -5,7 +5,9 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace tenure {
 namespace {
@@ -54,6 +56,47 @@ StatusOr<SessionId> Gate::Admit(grpc::ServerContext& context) const {
   return *session;
 }
 
+StatusOr<SessionId> Gate::AdmitOperator(grpc::ServerContext& context) const {
+  TENURE_ASSIGN_OR_RETURN(const SessionId session, Admit(context));
+  TENURE_RETURN_IF_ERROR(CheckOperator(session));
+  return session;
+}
+
+Status Gate::CheckOperator(SessionId session) const {
+  const std::optional<SessionView> view = sessions_.Find(session);
+  if (!view.has_value()) return Error(Reason::kSessionUnknown, "the session has ended");
+  const SessionIdentity& who = view->identity;
+  if (who.uid == 0 || who.uid == geteuid()) return absl::OkStatus();
+  const AdminConfig admin = admin_config();
+  const auto listed = [](const std::vector<uint32_t>& ids, uint32_t id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  if (listed(admin.uids, who.uid) || listed(admin.gids, who.gid) ||
+      std::any_of(who.groups.begin(), who.groups.end(),
+                  [&](gid_t group) { return listed(admin.gids, group); })) {
+    return absl::OkStatus();
+  }
+  return Error(Reason::kPermissionDenied,
+               "this is for root, the daemon's own user and whom its configuration names under"
+               " `admin`, not for uid " +
+                   std::to_string(who.uid) + ", gid " + std::to_string(who.gid),
+               {{"uid", std::to_string(who.uid)}, {"gid", std::to_string(who.gid)}});
+}
+
+Status Gate::CheckUnload(SessionId session) const {
+  return admin_config().unload ? CheckOperator(session) : absl::OkStatus();
+}
+
+AdminConfig Gate::admin_config() const {
+  const MutexLock lock(mutex_);
+  return admin_;
+}
+
+void Gate::SetAdmin(const AdminConfig& admin) {
+  const MutexLock lock(mutex_);
+  admin_ = admin;
+}
+
 CallLimits Gate::LimitsOf(const grpc::ServerContext& context, Duration max_call) const {
   CallLimits limits;
   limits.deadline = After(clock_.Now(), TimeLeft(context).value_or(max_call));
@@ -64,6 +107,11 @@ CallLimits Gate::LimitsOf(const grpc::ServerContext& context, Duration max_call)
 Status Gate::CheckOpenForLoads() const {
   if (!closed_for_loads_.load()) return absl::OkStatus();
   return Error(Reason::kShuttingDown, "the daemon is stopping and takes no loads any more");
+}
+
+Status Gate::CheckOpenForLeases() const {
+  if (!closed_for_loads_.load()) return absl::OkStatus();
+  return Error(Reason::kShuttingDown, "the daemon is stopping and grants no leases any more");
 }
 
 }  // namespace tenure

@@ -6,8 +6,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "core/store/load.h"
+#include "server/config.h"
 #include "server/session_registry.h"
 
 namespace tenure {
@@ -31,22 +33,35 @@ class Gate {
   // the daemon, SESSION_UNKNOWN if its token is missing or worth nothing.
   StatusOr<SessionId> Admit(grpc::ServerContext& context) const;
 
+  // As Admit, for what is operators' to do: PERMISSION_DENIED for a Session whose process runs
+  // neither as root or the daemon's own user nor as anybody of whom SetAdmin told.
+  StatusOr<SessionId> AdmitOperator(grpc::ServerContext& context) const;
+  // Whether the Session may take models offline.
+  Status CheckUnload(SessionId session) const;
+  void SetAdmin(const AdminConfig& admin);
+
   // The call's own deadline, or `max_call` from now if it has none, and whether the caller has
   // left. The result uses `context`.
   CallLimits LimitsOf(const grpc::ServerContext& context, Duration max_call) const;
 
-  // No load is taken any more.
+  // No load is taken any more, and no model leased.
   void CloseForLoads() { closed_for_loads_.store(true); }
   // SHUTTING_DOWN once it is closed.
   Status CheckOpenForLoads() const;
+  Status CheckOpenForLeases() const;
 
   const std::string& boot_id() const { return boot_id_; }
 
  private:
+  Status CheckOperator(SessionId session) const;
+  AdminConfig admin_config() const;
+
   const std::string boot_id_;
   const SessionRegistry& sessions_;
   const Clock& clock_;
   std::atomic<bool> closed_for_loads_ = false;
+  mutable Mutex mutex_;
+  AdminConfig admin_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tenure

@@ -24,12 +24,12 @@ GrpcListener::GrpcListener(grpc::ServerBuilder& builder)
 
 GrpcListener::~GrpcListener() { Stop(); }
 
-Status GrpcListener::Start(const std::string& path, mode_t mode) {
+Status GrpcListener::Start(const std::string& path, mode_t mode, std::optional<gid_t> group) {
   TENURE_CHECK(!thread_.joinable());
   stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop_.valid()) return Error(Reason::kBackend, "cannot serve the gRPC socket: eventfd");
   TENURE_ASSIGN_OR_RETURN(SocketListener listener,
-                          SocketListener::Listen(SocketKind::kStream, path, mode, std::nullopt));
+                          SocketListener::Listen(SocketKind::kStream, path, mode, group));
   listener_.emplace(std::move(listener));
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();

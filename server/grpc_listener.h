@@ -27,7 +27,7 @@ class GrpcListener {
 
   // Listens at `path`; fails as SocketListener::Listen does. REQUIRES: the server was started, and
   // Start was not called before.
-  Status Start(const std::string& path, mode_t mode);
+  Status Start(const std::string& path, mode_t mode, std::optional<gid_t> group);
   // Takes no connection any more, and removes the path. Those that were taken go on.
   void Stop();
 

@@ -121,7 +121,8 @@ void HandleConnection::Greet(const v1::ClientPacket& packet) {
                                                           .instance = Printable(hello.instance()),
                                                           .uid = peer_.uid,
                                                           .gid = peer_.gid,
-                                                          .pid = peer_.pid});
+                                                          .pid = peer_.pid,
+                                                          .groups = peer_.groups});
   }
   if (!opened.ok()) {
     (void)SendPacket(socket_.get(), WelcomeWithoutSession(surroundings_.options), {});

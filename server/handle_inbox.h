@@ -26,8 +26,12 @@ struct PostedExport {
 struct PostedDrain {
   Duration deadline{};
 };
+struct PostedHeartbeatInterval {
+  Duration interval{};
+};
 struct PostedStop {};
-using HandlePost = std::variant<PostedPacket, PostedExport, PostedDrain, PostedStop>;
+using HandlePost =
+    std::variant<PostedPacket, PostedExport, PostedDrain, PostedHeartbeatInterval, PostedStop>;
 
 // Carries posts to the thread of the handle socket, in order, and wakes it. Closed at first: what
 // is posted while it is closed is dropped. Thread-safe; nothing here waits.

@@ -34,6 +34,16 @@ std::optional<UniqueFd> PidfdOf(int socket, pid_t pid) {
   return opened;
 }
 
+std::vector<gid_t> GroupsOf(int socket) {
+  std::vector<gid_t> groups(32);
+  while (true) {
+    auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const int told = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+    groups.resize(told == 0 || errno == ERANGE ? size / sizeof(gid_t) : 0);
+    if (told == 0 || groups.empty()) return groups;
+  }
+}
+
 }  // namespace
 
 std::optional<HandlePeer> IdentifyPeer(int socket) {
@@ -44,6 +54,7 @@ std::optional<HandlePeer> IdentifyPeer(int socket) {
   if (!pidfd.has_value()) return std::nullopt;
   return HandlePeer{.uid = credentials.uid,
                     .gid = credentials.gid,
+                    .groups = GroupsOf(socket),
                     .pid = credentials.pid,
                     .pidfd = *std::move(pidfd)};
 }

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <sys/types.h>
+#include <vector>
 
 #include "core/base/unique_fd.h"
 
@@ -11,8 +12,9 @@ namespace tenure {
 struct HandlePeer {
   uid_t uid = 0;
   gid_t gid = 0;
-  pid_t pid = 0;   // in our pid namespace; 0 if it cannot be seen from there
-  UniqueFd pidfd;  // readable once the process has ended; not valid if none can be had
+  std::vector<gid_t> groups;  // supplementary ones; empty if the kernel does not tell
+  pid_t pid = 0;              // in our pid namespace; 0 if it cannot be seen from there
+  UniqueFd pidfd;             // readable once the process has ended; not valid if none can be had
 };
 
 // Tells who connected `socket`. nullopt if that cannot be told now, because the process has ended

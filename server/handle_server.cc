@@ -72,6 +72,17 @@ Status HandleServer::Start(Store& store, HandleServerOptions options) {
 
 void HandleServer::Drain(Duration deadline) { inbox_.Post(PostedDrain{.deadline = deadline}); }
 
+void HandleServer::AskToRelease(SessionId session, const std::string& device, Duration deadline) {
+  PostedPacket post{.session = session, .packet = {}};
+  *post.packet.mutable_drain()->mutable_deadline() = ToProto(deadline);
+  post.packet.mutable_drain()->set_device(device);
+  inbox_.Post(std::move(post));
+}
+
+void HandleServer::SetHeartbeatInterval(Duration interval) {
+  inbox_.Post(PostedHeartbeatInterval{.interval = interval});
+}
+
 void HandleServer::Stop() {
   if (!thread_.joinable()) return;
   inbox_.Post(PostedStop{});
@@ -299,6 +310,10 @@ void HandleServer::Deliver(const PostedDrain& post) {
   for (const SessionId session : everybody) {
     Tell(session, [&](HandleConnection& connection) { connection.Drain(post.deadline); });
   }
+}
+
+void HandleServer::Deliver(const PostedHeartbeatInterval& post) {
+  options_.heartbeat_interval = post.interval;
 }
 
 void HandleServer::Deliver(const PostedStop&) {

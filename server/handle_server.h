@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -29,8 +30,9 @@ namespace tenure {
 // leases, passes on what the Store has to say, and ends a Session as soon as its process has ended.
 //
 // Construct it, give it to the Store as its SessionEvents, then Start it with that Store.
-// SessionEvents and Drain may be called from any thread at any time and only post: what is posted
-// before Start or after Stop is dropped. Start, Stop and the destructor belong to one thread.
+// SessionEvents and what is said to Sessions may be called from any thread at any time and only
+// post: what is posted before Start or after Stop is dropped. Start, Stop and the destructor belong
+// to one thread.
 class HandleServer final : public SessionEvents {
  public:
   // Both outlive the server. `clock` is the one by which sockets are waited for: a real one.
@@ -45,6 +47,11 @@ class HandleServer final : public SessionEvents {
 
   // Tells every Session that the daemon stops within `deadline`.
   void Drain(Duration deadline);
+
+  // Asks one Session to let go of what it can spare, of which there is some on the device.
+  void AskToRelease(SessionId session, const std::string& device, Duration deadline);
+  // What Sessions are told that open from now on.
+  void SetHeartbeatInterval(Duration interval);
 
   // Tells every Session that the daemon stops now, and closes all connections and the socket. The
   // Sessions stay as they are in the Store: their processes live and may read.
@@ -83,6 +90,7 @@ class HandleServer final : public SessionEvents {
   void Deliver(const PostedPacket& post);
   void Deliver(const PostedExport& post);
   void Deliver(const PostedDrain& post);
+  void Deliver(const PostedHeartbeatInterval& post);
   void Deliver(const PostedStop& post);
   // Brings what is watched and indexed in line with the connection's state after anything was done
   // to it; a finished connection is destroyed.

@@ -9,6 +9,7 @@
 #include "core/base/status.h"
 #include "core/device/cuda_device.h"
 #include "proto/map_page/map_page.h"
+#include "server/json.h"
 #include "server/limit.h"
 
 namespace tenure {
@@ -61,6 +62,7 @@ HttpReply Readiness(const HttpSources& sources) {
          {"uuid", store.device_info().uuid},
          {"serving", weights.lost.ok()},
          {"lost", std::string(weights.lost.message())},
+         {"cordoned", weights.cordoned},
          {"arenas", {ToJson("weights", weights.ledger), ToJson("runtime", runtime.ledger)}}});
   }
   Json pending = Json::array();

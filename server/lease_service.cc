@@ -38,6 +38,7 @@ Status LeaseService::Acquire(grpc::ServerContext& context, const v1::AcquireWeig
 Status LeaseService::AcquireFor(SessionId session, grpc::ServerContext& context,
                                 const v1::AcquireWeightsRequest& request,
                                 v1::AcquireWeightsResponse& response) {
+  TENURE_RETURN_IF_ERROR(gate_.CheckOpenForLeases());
   TENURE_RETURN_IF_ERROR(CheckName(request.name()));
   TENURE_RETURN_IF_ERROR(CheckRequestId("request_id", request.request_id()));
   std::optional<Duration> ttl;

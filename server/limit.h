@@ -11,6 +11,9 @@ class Limit {
  public:
   explicit Limit(int most) : most_(most) {}
 
+  // Whoever is inside stays.
+  void SetMost(int most) { most_.store(most); }
+
   // A place inside, given back by the destructor. Move-only.
   class Place {
    public:
@@ -27,15 +30,15 @@ class Limit {
 
   // nullopt if there is no room.
   std::optional<Place> TryEnter() {
-    if (inside_.fetch_add(1) < most_) return std::optional<Place>(std::in_place, inside_);
+    if (inside_.fetch_add(1) < most()) return std::optional<Place>(std::in_place, inside_);
     inside_.fetch_sub(1);
     return std::nullopt;
   }
 
-  int most() const { return most_; }
+  int most() const { return most_.load(); }
 
  private:
-  const int most_;
+  std::atomic<int> most_;
   std::atomic<int> inside_ = 0;
 };
 

@@ -42,17 +42,21 @@ class EscapedMessage final : public spdlog::custom_flag_formatter {
 }  // namespace
 
 void StartLog(const LogConfig& log) {
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "tenured", std::make_shared<spdlog::sinks::stderr_sink_mt>()));
+  spdlog::default_logger()->flush_on(spdlog::level::info);
+  ChangeLog(log);
+}
+
+void ChangeLog(const LogConfig& log) {
   const bool json = log.format == LogFormat::kJson;
   auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
   formatter->add_flag<EscapedMessage>('*', json);
   formatter->set_pattern(json ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","message":"%*"})"
                               : "%Y-%m-%dT%H:%M:%S.%eZ %-7l %*");
-  auto logger = std::make_shared<spdlog::logger>("tenured",
-                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_formatter(std::move(formatter));
-  logger->set_level(spdlog::level::from_str(log.level));
-  logger->flush_on(spdlog::level::info);
-  spdlog::set_default_logger(std::move(logger));
+  // The logger stays, since others may be writing to it; it has one sink, which locks.
+  spdlog::default_logger()->set_formatter(std::move(formatter));
+  spdlog::default_logger()->set_level(spdlog::level::from_str(log.level));
 }
 
 }  // namespace tenure

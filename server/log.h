@@ -10,4 +10,7 @@ namespace tenure {
 // so that no message looks like two lines. REQUIRES: `log.level` is a level of spdlog.
 void StartLog(const LogConfig& log);
 
+// Gives it another level and format, at any time. REQUIRES: as StartLog, which was called.
+void ChangeLog(const LogConfig& log);
+
 }  // namespace tenure

@@ -212,14 +212,4 @@ v1::MemoryMap MapMaker::Take() const {
   return map;
 }
 
-std::string ToJson(const v1::MemoryMap& map) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string json;
-  const auto printed = google::protobuf::util::MessageToJsonString(map, &json, options);
-  TENURE_CHECK(printed.ok());
-  return json;
-}
-
 }  // namespace tenure

@@ -24,7 +24,4 @@ class MapMaker {
   const Instant started_;
 };
 
-// As protobuf's JSON, with the names of map.proto and every field there.
-std::string ToJson(const v1::MemoryMap& map);
-
 }  // namespace tenure

@@ -143,6 +143,7 @@ grpc::Status ModelService::UnloadModel(grpc::ServerContext* context,
 Status ModelService::Unload(grpc::ServerContext& context, const v1::UnloadModelRequest& request,
                             v1::UnloadModelResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
+  TENURE_RETURN_IF_ERROR(gate_.CheckUnload(session));
   TENURE_RETURN_IF_ERROR(CheckName(request.name()));
   TENURE_ASSIGN_OR_RETURN(
       const UnloadResult result,
@@ -214,6 +215,7 @@ Status ModelService::Watch(grpc::ServerContext& context, const v1::WatchModelReq
   // From here on nothing is missed, and the caller may know.
   writer.SendInitialMetadata();
   while (!context.IsCancelled()) {
+    TENURE_RETURN_IF_ERROR(gate_.CheckOpenForLoads());
     if (const std::optional<v1::WatchModelResponse> message = watch.Poll()) {
       if (!writer.Write(*message)) break;
     }

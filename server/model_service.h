@@ -33,6 +33,9 @@ class ModelService final : public v1::ModelService::Service {
   grpc::Status WatchModel(grpc::ServerContext* context, const v1::WatchModelRequest* request,
                           grpc::ServerWriter<v1::WatchModelResponse>* writer) override;
 
+  // Whoever watches goes on.
+  void SetMaxWatchers(int max_watchers) { watchers_.SetMost(max_watchers); }
+
  private:
   Status Load(grpc::ServerContext& context, const v1::LoadModelRequest& request,
               v1::LoadModelResponse& response);

@@ -91,18 +91,21 @@ StatusOr<Bytes> ParseSize(std::string_view text) {
   return Refuse(kExpected, text);
 }
 
-StatusOr<SizeOrPercent> ParseSizeOrPercent(std::string_view text) {
-  if (!text.empty() && text.back() == '%') {
+StatusOr<Amount> ParseAmount(std::string_view text) {
+  if (text == "all") return Amount(AllBut{});
+  if (text.starts_with("all-")) {
+    if (StatusOr<Bytes> left = ParseSize(text.substr(4)); left.ok()) return Amount(AllBut{*left});
+  } else if (!text.empty() && text.back() == '%') {
     double value = 0;
     const char* const last = text.data() + text.size() - 1;
     const auto [end, error] = std::from_chars(text.data(), last, value, std::chars_format::fixed);
     if (error == std::errc() && end == last && value > 0 && value <= 100) {
-      return SizeOrPercent(Percent{value});
+      return Amount(Percent{value});
     }
   } else if (StatusOr<Bytes> size = ParseSize(text); size.ok()) {
-    return SizeOrPercent(*size);
+    return Amount(*size);
   }
-  return Refuse("a size such as 64MiB, or more than 0% and at most 100%", text);
+  return Refuse("a size such as 64MiB, more than 0% and at most 100%, or all-4GiB", text);
 }
 
 StatusOr<Duration> ParseDuration(std::string_view text) {
@@ -113,8 +116,42 @@ StatusOr<Duration> ParseDuration(std::string_view text) {
   return Refuse("a duration such as 200ms, 30s, 1h30m, 0 or never", text);
 }
 
-Bytes Resolve(const SizeOrPercent& amount, Bytes whole) {
+std::string WriteSize(Bytes size) {
+  const auto unit = std::find_if(kSizeUnits.rbegin(), kSizeUnits.rend(), [&](const SizeUnit& each) {
+    return size.count() >= each.bytes && size.count() % each.bytes == 0;
+  });
+  if (unit == kSizeUnits.rend()) return "0";
+  return std::to_string(size.count() / unit->bytes) +
+         std::string(unit->bytes == 1 ? std::string_view() : unit->name);
+}
+
+std::string WriteAmount(const Amount& amount) {
+  if (const Bytes* size = std::get_if<Bytes>(&amount)) return WriteSize(*size);
+  if (const AllBut* all = std::get_if<AllBut>(&amount)) {
+    return all->left.zero() ? "all" : "all-" + WriteSize(all->left);
+  }
+  std::array<char, 400> text{};  // as long as the smallest number is, written out
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), std::get<Percent>(amount).value,
+                    std::chars_format::fixed);
+  return std::string(text.data(), end) + "%";
+}
+
+std::string WriteDuration(Duration duration) {
+  if (duration == kForever) return "never";
+  std::string text;
+  for (const TimeUnit& unit : kTimeUnits) {
+    const auto count = duration / unit.span;
+    if (count == 0) continue;
+    text += std::to_string(count) + std::string(unit.name);
+    duration -= count * unit.span;
+  }
+  return text.empty() ? "0" : text;
+}
+
+Bytes Resolve(const Amount& amount, Bytes whole) {
   if (const Bytes* size = std::get_if<Bytes>(&amount)) return *size;
+  if (const AllBut* all = std::get_if<AllBut>(&amount)) return SaturatingSub(whole, all->left);
   const double part = std::get<Percent>(amount).value / 100 * static_cast<double>(whole.count());
   return std::min(whole, Bytes(static_cast<uint64_t>(part)));
 }

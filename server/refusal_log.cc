@@ -39,15 +39,21 @@ Status RefusalLog::Note(std::string_view method, SessionId session, const Status
       .asked = {}};
   if (asked != nullptr && IsSmall(*asked)) refusal.asked = *asked;
 
-  const MutexLock lock(mutex_);
-  refusal.id = RefusalId(++last_id_);
-  kept_.push_back(std::move(refusal));
-  if (kept_.size() > kKept) kept_.pop_front();
-  return WithValue(status, kRefusalIdValue, std::to_string(last_id_));
+  RefusalId id;
+  {
+    const MutexLock lock(mutex_);
+    id = RefusalId(++last_id_);
+    refusal.id = id;
+    kept_.push_back(std::move(refusal));
+    if (kept_.size() > kKept) kept_.pop_front();
+  }
+  if (on_refusal_) on_refusal_(id);
+  return WithValue(status, kRefusalIdValue, std::to_string(id.value()));
 }
 
 StatusOr<Refusal> RefusalLog::Find(RefusalId id) const {
   const MutexLock lock(mutex_);
+  if (!id.valid() && !kept_.empty()) return kept_.back();
   const uint64_t dropped = last_id_ - kept_.size();
   if (id.value() <= dropped || id.value() > last_id_) {
     return Error(Reason::kRefusalNotFound,

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
@@ -35,21 +37,24 @@ class RefusalLog {
  public:
   static constexpr size_t kKept = 1000;
 
-  // Both outlive the log.
-  RefusalLog(const SessionRegistry& sessions, const Clock& clock)
-      : sessions_(sessions), clock_(clock) {}
+  // All outlive the log. `on_refusal` is called with each that was kept, and must not wait.
+  RefusalLog(const SessionRegistry& sessions, const Clock& clock,
+             std::function<void(RefusalId)> on_refusal = {})
+      : sessions_(sessions), clock_(clock), on_refusal_(std::move(on_refusal)) {}
 
   // What a call of the Session came to. A refusal for want of room (RESOURCE_EXHAUSTED) is kept and
   // gets its id as the value `refusal_id`; everything else is returned as it is.
   Status Note(std::string_view method, SessionId session, const Status& status,
               const PoolRequest* asked = nullptr);
 
-  // REFUSAL_NOT_FOUND if there never was one of this id, or too many came after it.
+  // The last one if `id` is not valid. REFUSAL_NOT_FOUND if there never was one of this id, or too
+  // many came after it.
   StatusOr<Refusal> Find(RefusalId id) const;
 
  private:
   const SessionRegistry& sessions_;
   const Clock& clock_;
+  const std::function<void(RefusalId)> on_refusal_;
 
   mutable Mutex mutex_;
   uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -16,9 +16,12 @@
 
 #include "core/base/clock.h"
 #include "server/config.h"
+#include "server/config_print.h"
+#include "server/config_sources.h"
 #include "server/daemon.h"
 #include "server/device_plan.h"
 #include "server/log.h"
+#include "server/service_notify.h"
 
 namespace tenure {
 namespace {
@@ -26,9 +29,11 @@ namespace {
 struct Flags {
   std::string config;
   bool check_config = false;
+  bool print_config = false;
   bool check_device = false;
   std::optional<std::string> directory;
   std::optional<std::string> metrics_address;
+  std::vector<std::string> settings;     // KEY=VALUE
   std::vector<std::string> model_roots;  // NAME=PATH
 };
 
@@ -40,10 +45,19 @@ std::string VersionText() {
 void Declare(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", VersionText());
   app.add_option("--config", flags.config, "Configuration, a YAML file")->type_name("FILE");
-  app.add_flag("--check-config", flags.check_config, "Only check the configuration");
+  app.add_flag("--check-config", flags.check_config,
+               "Only check the configuration, against this machine too");
+  app.add_flag("--print-config", flags.print_config,
+               "Only print the whole configuration, and where each value comes from");
   app.add_flag("--check-device", flags.check_device,
                "Only tell whether this machine's GPUs can be used");
-  app.add_option("--directory", flags.directory, "Where the sockets are; also TENURE_DIR")
+  app.add_option("--set", flags.settings,
+                 "Any single value of the configuration, such as weights.retain_ttl=5m; may be "
+                 "given several times. Also TENURED_WEIGHTS_RETAIN_TTL and so on")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--directory", flags.directory,
+                 "Where the sockets are; also TENURED_DIRECTORY and TENURE_DIR")
       ->type_name("DIR");
   app.add_option("--model-root", flags.model_roots,
                  "A directory of models; may be given several times")
@@ -54,33 +68,20 @@ void Declare(CLI::App& app, Flags& flags) {
       ->type_name("HOST:PORT");
 }
 
-// A root of a name that the file has takes its place.
-Status AddRoot(Config& config, const std::string& flag) {
-  const size_t equals = flag.find('=');
-  if (equals == std::string::npos) {
-    return Error(Reason::kInvalidRequest, "--model-root: expected NAME=PATH, not \"" + flag + "\"");
+StatusOr<ConfigSources> SourcesOf(const Flags& flags) {
+  ConfigSources sources{
+      .file = flags.config, .environment = ReadEnvironment(), .model_roots = flags.model_roots};
+  for (const std::string& text : flags.settings) {
+    TENURE_ASSIGN_OR_RETURN(ConfigSources::Flag flag, ParseSetFlag(text));
+    sources.flags.push_back(std::move(flag));
   }
-  const RootConfig root{flag.substr(0, equals), flag.substr(equals + 1)};
-  std::erase_if(config.model_roots, [&](const RootConfig& each) { return each.name == root.name; });
-  config.model_roots.push_back(root);
-  return absl::OkStatus();
-}
-
-// Flags before environment before file before what Config says.
-StatusOr<Config> Configure(const Flags& flags) {
-  Config config;
-  if (!flags.config.empty()) {
-    TENURE_ASSIGN_OR_RETURN(config, LoadConfig(flags.config));
+  if (flags.directory.has_value()) {
+    sources.flags.push_back({"--directory", "directory", *flags.directory});
   }
-  if (const char* directory = std::getenv("TENURE_DIR");
-      directory != nullptr && *directory != '\0') {
-    config.directory = directory;
+  if (flags.metrics_address.has_value()) {
+    sources.flags.push_back({"--metrics-address", "metrics.address", *flags.metrics_address});
   }
-  if (flags.directory.has_value()) config.directory = *flags.directory;
-  if (flags.metrics_address.has_value()) config.metrics_address = *flags.metrics_address;
-  for (const std::string& root : flags.model_roots) TENURE_RETURN_IF_ERROR(AddRoot(config, root));
-  TENURE_RETURN_IF_ERROR(CheckConfig(config));
-  return config;
+  return sources;
 }
 
 // What Daemon::Start would refuse, without starting anything.
@@ -127,28 +128,34 @@ void EndBy(Instant latest) {
   }).detach();
 }
 
-int Run(const Config& config) {
+int Run(const Config& config, const ConfigSources& sources) {
+  ServiceNotify notify = ServiceNotify::FromEnvironment();
   StartLog(config.log);
   RaiseFdLimit();
   signal(SIGPIPE, SIG_IGN);
   // NVIDIA's driver joins any MPS server that it finds; a directory without one keeps it out.
   setenv("CUDA_MPS_PIPE_DIRECTORY", (config.directory + "/no-mps").c_str(), /*overwrite=*/1);
-  sigset_t stops;
-  sigemptyset(&stops);
-  sigaddset(&stops, SIGTERM);
-  sigaddset(&stops, SIGINT);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int each : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, each);
   // Blocked before any thread exists, so that all inherit it.
-  pthread_sigmask(SIG_BLOCK, &stops, nullptr);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(config);
+  StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(config, sources, std::move(notify));
   if (!daemon.ok()) return Fail(daemon.status());
   int received = 0;
-  sigwait(&stops, &received);
+  for (sigwait(&signals, &received); received == SIGHUP; sigwait(&signals, &received)) {
+    spdlog::info("signal received number={}", received);
+    // The log and the metrics tell what came of it.
+    (*daemon)->Reload().status().IgnoreError();
+  }
   spdlog::info("signal received number={}", received);
-  EndBy(After(After(SteadyClock().Now(), config.drain_timeout), config.driver_timeout));
+  const Duration drain_timeout = (*daemon)->drain_timeout();
+  EndBy(After(After(SteadyClock().Now(), drain_timeout), config.driver_timeout));
   // A second one ends the process as if it had never been blocked.
-  pthread_sigmask(SIG_UNBLOCK, &stops, nullptr);
-  (*daemon)->Stop(config.drain_timeout);
+  sigdelset(&signals, SIGHUP);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  (*daemon)->Stop(drain_timeout);
   if ((*daemon)->HasLostDevice()) {
     spdlog::shutdown();
     std::_Exit(0);
@@ -166,11 +173,15 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   if (flags.check_device) return tenure::PrintFindings() ? 0 : 1;
-  const tenure::StatusOr<tenure::Config> config = tenure::Configure(flags);
-  if (!config.ok()) return tenure::Fail(config.status());
-  if (!flags.check_config) return tenure::Run(*config);
-  const tenure::Status machine = tenure::CheckMachine(*config);
-  if (!machine.ok()) return tenure::Fail(machine);
-  std::cout << "OK" << std::endl;
-  return 0;
+  const tenure::StatusOr<tenure::ConfigSources> sources = tenure::SourcesOf(flags);
+  if (!sources.ok()) return tenure::Fail(sources.status());
+  const tenure::StatusOr<tenure::LoadedConfig> loaded = tenure::Gather(*sources);
+  if (!loaded.ok()) return tenure::Fail(loaded.status());
+  if (flags.check_config) {
+    const tenure::Status machine = tenure::CheckMachine(loaded->config);
+    if (!machine.ok()) return tenure::Fail(machine);
+    if (!flags.print_config) std::cout << "OK" << std::endl;
+  }
+  if (flags.print_config) std::cout << tenure::PrintConfig(*loaded) << std::flush;
+  return flags.check_config || flags.print_config ? 0 : tenure::Run(loaded->config, *sources);
 }

@@ -222,6 +222,7 @@ v1::Device ToProto(const DeviceInfo& device, const DeviceStore::Snapshot& weight
   proto.set_granule_bytes(device.granule.count());
   proto.set_foreign_bytes(weights.foreign.count());
   if (!weights.lost.ok()) proto.set_lost(std::string(weights.lost.message()));
+  proto.set_cordoned(weights.cordoned);
 
   *proto.add_arenas() = ToProto("weights", weights.ledger);
   *proto.add_arenas() = ToProto("runtime", runtime.ledger);

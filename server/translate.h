@@ -32,6 +32,10 @@ Status CheckName(const std::string& name);
 Status CheckRequestId(std::string_view field, const std::string& request_id);
 // 100 ms to a day.
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field, const google::protobuf::Duration& ttl);
+// 0 to a day.
+StatusOr<Duration> TimeoutFromProto(const google::protobuf::Duration& timeout);
+// Up to a day. Unset: not at all.
+StatusOr<Duration> WaitFromProto(bool set, const google::protobuf::Duration& wait);
 StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session);
 StatusOr<PoolRequest> FromProto(const v1::GrowPoolRequest& request, SessionId session);
 StatusOr<BufferSpec> FromProto(const v1::BufferSpec& spec);

@@ -17,6 +17,8 @@ v1::FitVerdict ToProto(FitVerdict verdict) {
       return v1::FIT_VERDICT_NEVER;
     case FitVerdict::kDeviceLost:
       return v1::FIT_VERDICT_DEVICE_LOST;
+    case FitVerdict::kCordoned:
+      return v1::FIT_VERDICT_CORDONED;
   }
   TENURE_CHECK(false);
 }

@@ -42,6 +42,12 @@ Status CheckRequestId(std::string_view field, const std::string& request_id) {
   return Refuse(field, "has more than 64 characters: " + std::to_string(request_id.size()));
 }
 
+StatusOr<Duration> TimeoutFromProto(const google::protobuf::Duration& timeout) {
+  const std::optional<Duration> duration = Within(timeout, Duration::zero(), kMostLeaseTtl);
+  if (!duration.has_value()) return Refuse("timeout", "must be from 0 to 24 h");
+  return *duration;
+}
+
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field,
                                      const google::protobuf::Duration& ttl) {
   const std::optional<Duration> duration = Within(ttl, kLeastLeaseTtl, kMostLeaseTtl);
@@ -49,7 +55,6 @@ StatusOr<Duration> LeaseTtlFromProto(std::string_view field,
   return *duration;
 }
 
-// Unset: not at all.
 StatusOr<Duration> WaitFromProto(bool set, const google::protobuf::Duration& wait) {
   if (!set) return Duration::zero();
   const std::optional<Duration> duration = Within(wait, Duration::zero(), kMostLeaseTtl);

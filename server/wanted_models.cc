@@ -50,17 +50,18 @@ std::optional<Bytes> RoomNeeded(const Status& error) {
 
 WantedModels::WantedModels(Store& store, const std::string& pin_path,
                            std::vector<WantedModel> configured)
-    : store_(store), configured_(std::move(configured)), pins_(pin_path) {
-  std::vector<WantedModel> all = configured_;
+    : store_(store), pins_(pin_path) {
+  std::vector<WantedModel> all = configured;
   StatusOr<std::vector<WantedModel>> pinned = pins_.Read();
   if (!pinned.ok()) {
     spdlog::error("pinned models are not brought back: {}", std::string(pinned.status().message()));
     pinned = std::vector<WantedModel>();
   }
-  for (WantedModel& model : *pinned) {
-    if (!Configured(model.name, model.device)) all.push_back(std::move(model));
-  }
   const MutexLock lock(mutex_);
+  configured_ = std::move(configured);
+  for (WantedModel& model : *pinned) {
+    if (!IsConfigured(model.name, model.device)) all.push_back(std::move(model));
+  }
   for (WantedModel& model : all) pending_.push_back({.model = std::move(model), .error = {}});
 }
 
@@ -69,6 +70,7 @@ WantedModels::~WantedModels() { Stop(); }
 void WantedModels::Stop() {
   stopping_ = true;
   {
+    const MutexLock telling(telling_);
     const MutexLock lock(mutex_);
     on_ready_ = nullptr;
     changed_.NotifyAll();
@@ -88,7 +90,7 @@ bool WantedModels::AwaitWork() {
   return !stopping_;
 }
 
-void WantedModels::Start(std::function<void()> on_ready) {
+void WantedModels::Start(std::function<void(bool ready)> on_ready) {
   {
     const MutexLock lock(mutex_);
     on_ready_ = std::move(on_ready);
@@ -151,12 +153,18 @@ std::vector<WantedModels::Pending>::iterator WantedModels::FindPending(const Wan
 
 void WantedModels::Finish(const WantedModel& model, const Status& result) {
   {
-    const MutexLock lock(mutex_);
+    MutexLock lock(mutex_);
+    const auto withdrawn = std::find(withdrawn_.begin(), withdrawn_.end(), model);
+    if (withdrawn != withdrawn_.end()) {
+      withdrawn_.erase(withdrawn);
+      lock.Unlock();
+      return Withdraw(model);
+    }
     const auto found = FindPending(model);
     if (found == pending_.end()) return;
     if (result.ok()) {
       pending_.erase(found);
-      ++online_;
+      online_.push_back(model);
     } else {
       const bool new_error = found->error != result;
       found->loading = false;
@@ -245,20 +253,78 @@ bool WantedModels::Ready() const {
 }
 
 void WantedModels::TellIfReady() {
-  std::function<void()> tell;
+  const MutexLock telling(telling_);
+  std::function<void(bool ready)> tell;
+  bool ready = false;
   {
     const MutexLock lock(mutex_);
-    if (Ready()) tell = std::exchange(on_ready_, nullptr);
+    ready = Ready();
+    if (ready == told_ready_ || !on_ready_) return;
+    told_ready_ = ready;
+    tell = on_ready_;
   }
-  if (tell) tell();
+  tell(ready);
+}
+
+void WantedModels::SetConfigured(const std::vector<WantedModel>& configured) {
+  std::vector<WantedModel> gone;
+  {
+    const MutexLock lock(mutex_);
+    const auto among = [](const std::vector<WantedModel>& models, const WantedModel& model) {
+      return std::find(models.begin(), models.end(), model) != models.end();
+    };
+    const auto replaced = [&](const WantedModel& model) {
+      return std::any_of(configured.begin(), configured.end(), [&](const WantedModel& each) {
+        return each.name == model.name && each.device == model.device;
+      });
+    };
+    for (const WantedModel& model : configured_) {
+      if (among(configured, model)) continue;
+      std::erase(online_, model);
+      const auto pending = FindPending(model);
+      if (pending == pending_.end()) {
+        if (!replaced(model)) gone.push_back(model);
+        continue;
+      }
+      // Whoever is loading it looks here at its end; what takes its place is loaded after it.
+      if (pending->loading && !replaced(model)) withdrawn_.push_back(model);
+      pending_.erase(pending);
+    }
+    for (const WantedModel& model : configured) {
+      if (among(configured_, model)) continue;
+      std::erase_if(pending_, [&](const Pending& each) {
+        return Means(each.model, model.name, model.device);
+      });
+      pending_.push_back({.model = model, .error = {}});
+    }
+    configured_ = configured;
+    changed_.NotifyAll();
+  }
+  for (const WantedModel& model : gone) Withdraw(model);
+  TellIfReady();
+  SavePinsSoon();
+}
+
+void WantedModels::Withdraw(const WantedModel& model) {
+  const StatusOr<ModelView> view = store_.GetModel(model.name, Revision(), model.device);
+  if (!view.ok() || view->state != RegionState::kActive || view->source != model.path) return;
+  const StatusOr<UnloadResult> result = store_.Unload(model.name, view->revision, view->device);
+  if (!result.ok()) return;  // gone meanwhile
+  spdlog::info("model is not wanted any more name={} state={}", model.name,
+               RegionStateName(result->state));
 }
 
 WantedModels::Progress WantedModels::GetProgress() const {
   const MutexLock lock(mutex_);
-  return {.ready = Ready(), .wanted = online_ + pending_.size(), .pending = pending_};
+  return {.ready = Ready(), .wanted = online_.size() + pending_.size(), .pending = pending_};
 }
 
 bool WantedModels::Configured(const std::string& name, const std::string& device) const {
+  const MutexLock lock(mutex_);
+  return IsConfigured(name, device);
+}
+
+bool WantedModels::IsConfigured(const std::string& name, const std::string& device) const {
   return std::any_of(configured_.begin(), configured_.end(),
                      [&](const WantedModel& each) { return Means(each, name, device); });
 }
@@ -276,7 +342,7 @@ Status WantedModels::SavePins() {
     const MutexLock lock(mutex_);
     for (const Pending& pending : pending_) {
       const WantedModel& model = pending.model;
-      if (model.pin && !Configured(model.name, model.device)) pinned.push_back(model);
+      if (model.pin && !IsConfigured(model.name, model.device)) pinned.push_back(model);
     }
     for (const WantedModel& model : loading_) {
       std::erase_if(pinned,

@@ -27,10 +27,16 @@ class WantedModels {
   WantedModels(Store& store, const std::string& pin_path, std::vector<WantedModel> configured);
   ~WantedModels();
 
-  // `on_ready` is called once, from any thread, as soon as nothing is pending.
-  void Start(std::function<void()> on_ready);
+  // `on_ready` is called from any thread, but one at a time, whenever it changes whether nothing is
+  // pending; at first something is.
+  void Start(std::function<void(bool ready)> on_ready);
   // Tries nothing any more, and calls nobody. Waits for the load under way, which is told to end.
   void Stop();
+
+  // From now on these are configured, and others are not. What is new or says something else is
+  // brought online; what is gone is taken offline, unless a caller has put other content under the
+  // name since.
+  void SetConfigured(const std::vector<WantedModel>& configured);
 
   // A caller is about to load what `load` says: one that is to be pinned is in the file from here
   // on. BACKEND, naming the file and the cause, if that cannot be written; then it is not to be
@@ -51,7 +57,7 @@ class WantedModels {
   struct Progress {
     // Nothing is pending but what the daemon can do nothing about.
     bool ready = false;
-    size_t wanted = 0;             // at start, less those that callers settled
+    size_t wanted = 0;             // without those that callers settled
     std::vector<Pending> pending;  // not online yet
   };
   Progress GetProgress() const;
@@ -68,7 +74,10 @@ class WantedModels {
   void Settle(const std::string& name, const std::string& device);
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellIfReady();
+  void Withdraw(const WantedModel& model);
   bool Configured(const std::string& name, const std::string& device) const;
+  bool IsConfigured(const std::string& name, const std::string& device) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What the file is to say of a load that is to be pinned.
   WantedModel PinFor(const LoadRequest& load) const;
   void EndLoad(const LoadRequest& load);
@@ -79,19 +88,22 @@ class WantedModels {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Store& store_;
-  const std::vector<WantedModel> configured_;
   PinFile pins_;
 
-  Mutex saving_;  // one writer of the file at a time; before mutex_
+  Mutex saving_;   // one writer of the file at a time; before mutex_
+  Mutex telling_;  // one call of on_ready_ at a time; before mutex_
 
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Pending> pending_ ABSL_GUARDED_BY(mutex_);
-  size_t online_ ABSL_GUARDED_BY(mutex_) = 0;                 // brought online here
-  std::vector<WantedModel> loading_ ABSL_GUARDED_BY(mutex_);  // to be pinned, by callers
-  std::vector<WantedModel> saved_ ABSL_GUARDED_BY(mutex_);    // what the file says
+  std::vector<WantedModel> configured_ ABSL_GUARDED_BY(mutex_);
+  std::vector<WantedModel> online_ ABSL_GUARDED_BY(mutex_);     // brought online here
+  std::vector<WantedModel> withdrawn_ ABSL_GUARDED_BY(mutex_);  // while they were being loaded
+  std::vector<WantedModel> loading_ ABSL_GUARDED_BY(mutex_);    // to be pinned, by callers
+  std::vector<WantedModel> saved_ ABSL_GUARDED_BY(mutex_);      // what the file says
   Status save_error_ ABSL_GUARDED_BY(mutex_);  // of the last SavePinsSoon that is not made good yet
-  std::function<void()> on_ready_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(bool ready)> on_ready_ ABSL_GUARDED_BY(mutex_);
+  bool told_ready_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stopping_ = false;
 
   std::thread thread_;

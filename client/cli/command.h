@@ -47,8 +47,17 @@ void AddArenas(CLI::App& app, const Globals& globals, Action& action);
 void AddSessions(CLI::App& app, const Globals& globals, Action& action);
 void AddFit(CLI::App& app, const Globals& globals, Action& action);
 void AddExplain(CLI::App& app, const Globals& globals, Action& action);
+void AddDump(CLI::App& app, const Globals& globals, Action& action);
+void AddEvents(CLI::App& app, const Globals& globals, Action& action);
 void AddMap(CLI::App& app, const Globals& globals, Action& action);
 void AddTop(CLI::App& app, const Globals& globals, Action& action);
+// Adds `cordon` and `uncordon`.
+void AddCordon(CLI::App& app, const Globals& globals, Action& action);
+void AddDrain(CLI::App& app, const Globals& globals, Action& action);
+void AddTrim(CLI::App& app, const Globals& globals, Action& action);
+void AddReload(CLI::App& app, const Globals& globals, Action& action);
+void AddSummary(CLI::App& app, const Globals& globals, Action& action);
+void AddLeaks(CLI::App& app, const Globals& globals, Action& action);
 void AddHealth(CLI::App& app, const Globals& globals, Action& action);
 void AddVersion(CLI::App& app, const Globals& globals, Action& action);
 

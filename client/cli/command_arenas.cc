@@ -86,6 +86,10 @@ int Run(const Globals& globals) {
       std::cout << "used by others, as the driver says: " << FormatBytes(device.foreign_bytes)
                 << '\n';
     }
+    if (device.cordoned) {
+      std::cout << "cordoned: takes no new models and sessions until `tenurectl uncordon "
+                << device.name << "`\n";
+    }
     if (!device.lost.empty()) std::cout << "does not serve any more: " << device.lost << '\n';
     std::cout << '\n';
     for (const client::ArenaLedger& ledger : device.arenas) {

@@ -11,6 +11,7 @@
 #include "client/cli/format.h"
 #include "client/cli/json.h"
 #include "client/cli/options.h"
+#include "client/cli/refusal_causes.h"
 #include "client/cli/table.h"
 
 namespace tenure::cli {
@@ -27,9 +28,12 @@ void Print(const client::Refusal& refusal) {
       {"message", refusal.message}};
   fields.insert(fields.end(), refusal.values.begin(), refusal.values.end());
   PrintFields(std::cout, fields);
-  if (!refusal.now) return;
-  std::cout << "\nthe same now:\n";
-  PrintFits(std::cout, {*refusal.now});
+  if (refusal.now) {
+    std::cout << "\nthe same now:\n";
+    PrintFits(std::cout, {*refusal.now});
+  }
+  std::cout << '\n';
+  PrintCauses(std::cout, refusal.reason);
 }
 
 int Run(const Globals& globals, uint64_t id) {
@@ -51,8 +55,10 @@ int Run(const Globals& globals, uint64_t id) {
 void AddExplain(CLI::App& app, const Globals& globals, Action& action) {
   const auto id = std::make_shared<uint64_t>(0);
   CLI::App* command = app.add_subcommand(
-      "explain", "Tell all about a call that was refused for want of room, and what has changed");
-  command->add_option("id", *id, "The refusal's id, at the end of its message")->required();
+      "explain",
+      "Tell why a call was refused for want of room, what has changed, and what to do about it");
+  command->add_option("id", *id,
+                      "The refusal's id, at the end of its message; the last one unless given");
   command->callback(
       [&globals, &action, id] { action = [&globals, id] { return Run(globals, *id); }; });
 }

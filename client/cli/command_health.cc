@@ -33,6 +33,9 @@ int RunReady(const Globals& globals) {
                                            : model.message)
                 << '\n';
     }
+    for (const client::Device& device : status->devices) {
+      if (device.cordoned) std::cout << "  " << device.name << ": cordoned, takes no new models\n";
+    }
   }
   return readiness.ready ? kOk : kFailed;
 }

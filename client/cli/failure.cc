@@ -13,7 +13,7 @@
 namespace tenure::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHints = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kHints = {{
     {"DAEMON_UNREACHABLE",
      "is tenured running, and is --directory (or TENURE_DIR) the one it was given?"},
     {"DAEMON_GONE", "the daemon stopped or was restarted; run the command again"},
@@ -24,6 +24,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 18> kHints =
      "see who holds the room with `tenurectl models` and `tenurectl sessions`, and unload or "
      "stop some"},
     {"BACKEND", "the device gave less memory than configured; other programs may use it"},
+    {"CORDONED", "name another device or none, or `tenurectl uncordon` the device"},
+    {"PERMISSION_DENIED",
+     "run this as root or as the daemon's user, or add your uid or gid to `admin` in its "
+     "configuration"},
+    {"RESTART_NEEDED", "nothing of the file took effect; take these changes back, or restart"},
     {"DEVICE_LOST",
      "the device serves nobody until the daemon is started again; `tenurectl arenas` says why"},
     {"DRIVER", "NVIDIA's driver refused what it should not; its log and the daemon's say more"},

@@ -19,6 +19,29 @@ Json ToJson(const std::vector<client::Holder>& holders) {
   return list;
 }
 
+Json ToJson(const client::Device& device) {
+  Json arenas = Json::array();
+  for (const client::ArenaLedger& ledger : device.arenas) arenas.push_back(cli::ToJson(ledger));
+  const client::BackendCounters& counters = device.backend_counters;
+  return {{"name", device.name},
+          {"backend", device.backend},
+          {"uuid", device.uuid},
+          {"total_bytes", device.total_bytes},
+          {"granule_bytes", device.granule_bytes},
+          {"foreign_bytes", device.foreign_bytes},
+          {"lost", device.lost},
+          {"cordoned", device.cordoned},
+          {"arenas", arenas},
+          {"backend_counters",
+           {{"segments_created", counters.segments_created},
+            {"segments_destroyed", counters.segments_destroyed},
+            {"bytes_created", counters.bytes_created},
+            {"bytes_destroyed", counters.bytes_destroyed},
+            {"exports", counters.exports}}}};
+}
+
+}  // namespace
+
 Json ToJson(const client::ArenaLedger& ledger) {
   return {{"arena", ledger.arena},
           {"capacity", ledger.capacity},
@@ -40,28 +63,6 @@ Json ToJson(const client::ArenaLedger& ledger) {
           {"largest_free", ledger.largest_free},
           {"fragmentation_ratio", ledger.fragmentation_ratio}};
 }
-
-Json ToJson(const client::Device& device) {
-  Json arenas = Json::array();
-  for (const client::ArenaLedger& ledger : device.arenas) arenas.push_back(ToJson(ledger));
-  const client::BackendCounters& counters = device.backend_counters;
-  return {{"name", device.name},
-          {"backend", device.backend},
-          {"uuid", device.uuid},
-          {"total_bytes", device.total_bytes},
-          {"granule_bytes", device.granule_bytes},
-          {"foreign_bytes", device.foreign_bytes},
-          {"lost", device.lost},
-          {"arenas", arenas},
-          {"backend_counters",
-           {{"segments_created", counters.segments_created},
-            {"segments_destroyed", counters.segments_destroyed},
-            {"bytes_created", counters.bytes_created},
-            {"bytes_destroyed", counters.bytes_destroyed},
-            {"exports", counters.exports}}}};
-}
-
-}  // namespace
 
 Json ToJson(const client::Model& model) {
   Json json = {{"name", model.name},
@@ -180,6 +181,24 @@ Json ToJson(const client::DeviceFit& fit) {
           {"largest_now_bytes", fit.largest_now_bytes},
           {"largest_bytes", fit.largest_bytes},
           {"explanation", fit.explanation}};
+}
+
+Json ToJson(const client::Event& event) {
+  const auto nanos =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(event.time.time_since_epoch());
+  Json json = {{"sequence", event.sequence},
+               {"time", static_cast<double>(nanos.count()) / 1e9},
+               {"kind", event.kind},
+               {"device", event.device},
+               {"session_id", event.session_id},
+               {"program", event.program},
+               {"instance", event.instance},
+               {"subject", event.subject},
+               {"bytes", event.bytes},
+               {"took_ns", event.took.count()},
+               {"detail", event.detail}};
+  if (event.ledger) json["ledger"] = ToJson(*event.ledger);
+  return json;
 }
 
 Json ToJson(const client::Refusal& refusal) {

@@ -17,6 +17,8 @@ nlohmann::ordered_json ToJson(const client::Readiness& readiness);
 nlohmann::ordered_json ToJson(const client::Session& session);
 nlohmann::ordered_json ToJson(const client::TensorPlace& tensor);
 nlohmann::ordered_json ToJson(const client::DeviceFit& fit);
+nlohmann::ordered_json ToJson(const client::ArenaLedger& ledger);
 nlohmann::ordered_json ToJson(const client::Refusal& refusal);
+nlohmann::ordered_json ToJson(const client::Event& event);
 
 }  // namespace tenure::cli

@@ -14,7 +14,7 @@ namespace {
 constexpr char kExitCodes[] =
     "Exit codes:\n"
     "  0  done\n"
-    "  1  refused, or failed; `fit`: not now\n"
+    "  1  refused, or failed; `fit`: not now; `drain`: still held\n"
     "  2  the command line makes no sense\n"
     "  3  no daemon answers in the directory\n"
     "  4  no such model, file, device or refusal\n"
@@ -33,8 +33,10 @@ int Main(int argc, char** argv) {
   app.add_flag("--json", globals.json, "Print JSON instead of tables");
   app.add_option("--timeout", timeout, "Give up after this long, such as 30s or 2m")
       ->check(CheckDuration);
-  for (const auto add : {AddLoad, AddUnload, AddModels, AddModel, AddWatch, AddArenas, AddSessions,
-                         AddMap, AddTop, AddFit, AddExplain, AddHealth, AddVersion}) {
+  for (const auto add :
+       {AddLoad,  AddUnload, AddModels, AddModel,   AddWatch,  AddArenas, AddSessions,
+        AddMap,   AddTop,    AddFit,    AddExplain, AddEvents, AddDump,   AddSummary,
+        AddLeaks, AddCordon, AddDrain,  AddTrim,    AddReload, AddHealth, AddVersion}) {
     add(app, globals, action);
   }
   try {

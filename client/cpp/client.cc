@@ -1,14 +1,17 @@
 #include "tenure/client.h"
 
+#include <google/protobuf/message.h>
 #include <stdlib.h>
+#include <tenure/v1/flight_record.pb.h>
 #include <utility>
 
 #include "client/cpp/connection.h"
 #include "client/cpp/error.h"
-#include "client/cpp/map_json.h"
+#include "client/cpp/message_json.h"
 #include "client/cpp/reconnector.h"
 #include "client/cpp/session_pool.h"
 #include "client/cpp/translate.h"
+#include "client/cpp/translate_events.h"
 #include "client/cpp/translate_refusals.h"
 
 namespace tenure::client {
@@ -24,6 +27,22 @@ absl::Status CallOnce(Reconnector& reconnector, Deadline deadline, const std::st
   return reconnector.Run(deadline, [&](Connection& connection) {
     return connection.Call((connection.rpc().*stub)(), method, request, &reply, deadline, cancel);
   });
+}
+
+absl::Status FetchMap(Reconnector& reconnector, Deadline deadline, const std::stop_token& cancel,
+                      v1::MemoryMap& map) {
+  std::string bytes;
+  v1::GetMemoryMapRequest request;
+  do {
+    v1::GetMemoryMapResponse response;
+    TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(reconnector, deadline, cancel, &Rpc::admin,
+                                           &v1::AdminService::Stub::GetMemoryMap, request,
+                                           response));
+    bytes += response.part();
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  if (map.ParseFromString(bytes)) return absl::OkStatus();
+  return absl::InternalError("the daemon's memory map cannot be read");
 }
 
 }  // namespace
@@ -178,19 +197,41 @@ absl::StatusOr<std::vector<DeviceFit>> Client::Fit(const FitRequest& request,
   return fits;
 }
 
+absl::StatusOr<EventList> Client::ListEvents(const EventRequest& request,
+                                             const CallOptions& options) const {
+  v1::ListEventsResponse response;
+  TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(
+      *reconnector_, Deadline(options.timeout.value_or(timeout_ + request.wait)), options.cancel,
+      &Rpc::admin, &v1::AdminService::Stub::ListEvents, ToMessage(request), response));
+  return ToValue(response);
+}
+
 absl::StatusOr<std::string> Client::MemoryMapJson(const CallOptions& options) const {
+  v1::MemoryMap map;
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      FetchMap(*reconnector_, Deadline(options.timeout.value_or(timeout_)), options.cancel, map));
+  return MessageJson(map);
+}
+
+absl::StatusOr<std::string> Client::FlightRecordJson(const CallOptions& options) const {
   const Deadline deadline(options.timeout.value_or(timeout_));
-  std::string bytes;
-  v1::GetMemoryMapRequest request;
-  do {
-    v1::GetMemoryMapResponse response;
+  v1::FlightRecord record;
+  record.set_schema(1);
+  TENURE_CLIENT_RETURN_IF_ERROR(
+      FetchMap(*reconnector_, deadline, options.cancel, *record.mutable_map()));
+  v1::ListEventsRequest request;
+  // Others may make events faster than they can be fetched.
+  std::optional<uint64_t> until;
+  while (!until || request.after() < *until) {
+    v1::ListEventsResponse response;
     TENURE_CLIENT_RETURN_IF_ERROR(CallOnce(*reconnector_, deadline, options.cancel, &Rpc::admin,
-                                           &v1::AdminService::Stub::GetMemoryMap, request,
-                                           response));
-    bytes += response.part();
-    request.set_page_token(response.next_page_token());
-  } while (!request.page_token().empty());
-  return MapJson(bytes);
+                                           &v1::AdminService::Stub::ListEvents, request, response));
+    if (!until) until = response.last();
+    if (response.events().empty()) break;
+    request.set_after(response.events().rbegin()->sequence());
+    record.mutable_events()->MergeFrom(response.events());
+  }
+  return MessageJson(record);
 }
 
 uint64_t Client::session_id() const { return reconnector_->last()->session().session_id(); }

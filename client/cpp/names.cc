@@ -72,6 +72,8 @@ std::string_view FitVerdictName(FitVerdict verdict) {
       return "never";
     case FitVerdict::kDeviceLost:
       return "device lost";
+    case FitVerdict::kCordoned:
+      return "cordoned";
   }
   return "unspecified";
 }

@@ -88,6 +88,27 @@ absl::StatusOr<LeasedDevice> ToDevice(const std::string& name, const std::string
                    {{"backend", backend}});
 }
 
+Device DeviceOf(const v1::Device& device) {
+  Device value;
+  value.name = device.name();
+  value.backend = device.backend();
+  value.uuid = device.uuid();
+  value.total_bytes = device.total_bytes();
+  value.granule_bytes = device.granule_bytes();
+  for (const v1::ArenaLedger& ledger : device.arenas())
+    value.arenas.push_back(client::ToValue(ledger));
+  const v1::BackendCounters& counters = device.backend_counters();
+  value.backend_counters = {counters.segments_created(), counters.segments_destroyed(),
+                            counters.bytes_created(), counters.bytes_destroyed(),
+                            counters.exports()};
+  value.foreign_bytes = device.foreign_bytes();
+  value.lost = device.lost();
+  value.cordoned = device.cordoned();
+  return value;
+}
+
+}  // namespace
+
 ArenaLedger ToValue(const v1::ArenaLedger& ledger) {
   ArenaLedger value;
   value.arena = ledger.arena();
@@ -111,25 +132,6 @@ ArenaLedger ToValue(const v1::ArenaLedger& ledger) {
   value.fragmentation_ratio = ledger.fragmentation_ratio();
   return value;
 }
-
-Device ToValue(const v1::Device& device) {
-  Device value;
-  value.name = device.name();
-  value.backend = device.backend();
-  value.uuid = device.uuid();
-  value.total_bytes = device.total_bytes();
-  value.granule_bytes = device.granule_bytes();
-  for (const v1::ArenaLedger& ledger : device.arenas()) value.arenas.push_back(ToValue(ledger));
-  const v1::BackendCounters& counters = device.backend_counters();
-  value.backend_counters = {counters.segments_created(), counters.segments_destroyed(),
-                            counters.bytes_created(), counters.bytes_destroyed(),
-                            counters.exports()};
-  value.foreign_bytes = device.foreign_bytes();
-  value.lost = device.lost();
-  return value;
-}
-
-}  // namespace
 
 Model ToValue(const v1::Model& model) {
   Model value;
@@ -191,7 +193,7 @@ DaemonStatus ToValue(const v1::GetStatusResponse& response) {
   value.version = response.version();
   value.boot_id = response.boot_id();
   value.uptime = FromProto(response.uptime());
-  for (const v1::Device& device : response.devices()) value.devices.push_back(ToValue(device));
+  for (const v1::Device& device : response.devices()) value.devices.push_back(DeviceOf(device));
   value.metrics_address = response.metrics_address();
   for (const v1::ModelRoot& root : response.model_roots()) {
     value.model_roots.push_back({root.name(), root.path()});

@@ -23,6 +23,7 @@ TensorPlace ToValue(const v1::Tensor& tensor);
 // Without the lease.
 LoadResult ToValue(const v1::LoadModelResponse& response);
 UnloadResult ToValue(const v1::UnloadModelResponse& response);
+ArenaLedger ToValue(const v1::ArenaLedger& ledger);
 DaemonStatus ToValue(const v1::GetStatusResponse& response);
 Session ToValue(const v1::Session& session);
 

@@ -18,6 +18,8 @@ FitVerdict ToValue(v1::FitVerdict verdict) {
       return FitVerdict::kNever;
     case v1::FIT_VERDICT_DEVICE_LOST:
       return FitVerdict::kDeviceLost;
+    case v1::FIT_VERDICT_CORDONED:
+      return FitVerdict::kCordoned;
     default:
       return FitVerdict::kUnspecified;
   }

@@ -58,4 +58,10 @@ struct Ledger {
   Bytes& Of(Holding holding);
 };
 
+// The most that an arena has come to since start, or since it was asked to forget.
+struct ArenaPeaks {
+  Bytes reserved;
+  Bytes allocated;
+};
+
 }  // namespace tenure

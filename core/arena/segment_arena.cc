@@ -110,6 +110,12 @@ void SegmentArena::Left(Bytes size) {
   Destroyed(size);
 }
 
+uint64_t SegmentArena::cached_segments() const {
+  uint64_t segments = 0;
+  for (const auto& [size, cached] : cache_) segments += cached.size();
+  return segments;
+}
+
 std::map<Bytes, size_t> SegmentArena::CachedSizes() const {
   std::map<Bytes, size_t> sizes;
   for (const auto& [size, queue] : cache_) sizes.emplace(size, queue.size());

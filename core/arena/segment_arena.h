@@ -68,7 +68,10 @@ class SegmentArena {
   // Takes back claimed Segments of a Region, and the part of the claim that never became memory.
   void Return(std::vector<Segment> segments, Bytes never_created, Instant now);
 
-  void Created(Bytes size) { reserved_ += size; }
+  void Created(Bytes size) {
+    reserved_ += size;
+    peak_reserved_ = std::max(peak_reserved_, reserved_);
+  }
   void Destroyed(Bytes size) { reserved_ -= size; }
 
   // Claimed Segments of this size go back to the backend. The caller destroys them and then calls
@@ -98,8 +101,11 @@ class SegmentArena {
   Bytes available() const { return cached_ + unbacked(); }
   // True if there is no room for all that is claimed here beside what is pinned.
   bool overdrawn() const { return claimed_ + cached_ + leaving_ + pinned_ > capacity(); }
-  // Held from the backend, by whomever.
+  // Held from the backend, by whomever; and the most of that since start or ForgetPeak.
   Bytes reserved() const { return reserved_; }
+  Bytes peak_reserved() const { return peak_reserved_; }
+  void ForgetPeak() { peak_reserved_ = reserved_; }
+  uint64_t cached_segments() const;
 
   // CHECKs the equation and that the cache's sum is right.
   void Validate() const;
@@ -117,6 +123,7 @@ class SegmentArena {
   Bytes cached_;
   Bytes leaving_;
   Bytes reserved_;
+  Bytes peak_reserved_;
   Bytes surviving_;
   Bytes pinned_;
   // By size; within a size the one cached last is at the back, and is taken first.

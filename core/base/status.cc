@@ -46,15 +46,19 @@ absl::StatusCode CodeOf(Reason reason) {
     case Reason::kFragmented:
     case Reason::kReclaimPending:
     case Reason::kBackend:
+    case Reason::kCordoned:
     case Reason::kLimit:
       return absl::StatusCode::kResourceExhausted;
     case Reason::kModelDraining:
     case Reason::kModelUnavailable:
     case Reason::kLeaseExpired:
     case Reason::kStaleIncarnation:
+    case Reason::kRestartNeeded:
       return absl::StatusCode::kFailedPrecondition;
     case Reason::kSessionUnknown:
       return absl::StatusCode::kUnauthenticated;
+    case Reason::kPermissionDenied:
+      return absl::StatusCode::kPermissionDenied;
     case Reason::kDeadline:
       return absl::StatusCode::kDeadlineExceeded;
     case Reason::kCancelled:
@@ -106,6 +110,8 @@ std::string_view ReasonName(Reason reason) {
       return "RECLAIM_PENDING";
     case Reason::kBackend:
       return "BACKEND";
+    case Reason::kCordoned:
+      return "CORDONED";
     case Reason::kDeviceLost:
       return "DEVICE_LOST";
     case Reason::kDriver:
@@ -118,6 +124,8 @@ std::string_view ReasonName(Reason reason) {
       return "LEASE_EXPIRED";
     case Reason::kSessionUnknown:
       return "SESSION_UNKNOWN";
+    case Reason::kPermissionDenied:
+      return "PERMISSION_DENIED";
     case Reason::kStaleIncarnation:
       return "STALE_INCARNATION";
     case Reason::kDeadline:
@@ -128,6 +136,8 @@ std::string_view ReasonName(Reason reason) {
       return "LIMIT";
     case Reason::kShuttingDown:
       return "SHUTTING_DOWN";
+    case Reason::kRestartNeeded:
+      return "RESTART_NEEDED";
   }
   TENURE_CHECK(false);
 }

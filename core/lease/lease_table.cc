@@ -136,6 +136,7 @@ StatusOr<Lease> LeaseTable::Grant(SessionId session, RegionId region, Generation
                     .region = region,
                     .generation = generation,
                     .ttl = ttl,
+                    .granted = now,
                     .expires = After(now, ttl)};
   leases_.emplace(lease.id, LeaseEntry{.lease = lease});
   expiry_.insert({lease.expires, lease.id});
@@ -321,6 +322,16 @@ RegionUse LeaseTable::UseBy(SessionId session) const {
     use.quarantined_shares += Quarantined(session, hold) ? 1U : 0U;
   }
   return use;
+}
+
+std::vector<Lease> LeaseTable::LiveSince(Instant cutoff) const {
+  std::vector<Lease> leases;
+  for (const auto& [id, entry] : leases_) {
+    if (!entry.expired && entry.lease.granted <= cutoff) leases.push_back(entry.lease);
+  }
+  std::sort(leases.begin(), leases.end(),
+            [](const Lease& a, const Lease& b) { return a.id < b.id; });
+  return leases;
 }
 
 void LeaseTable::Validate() const {

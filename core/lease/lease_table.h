@@ -21,6 +21,7 @@ struct Lease {
   RegionId region;
   Generation generation;  // of the Region, when it was granted
   Duration ttl{};
+  Instant granted;
   Instant expires;
 };
 
@@ -124,6 +125,8 @@ class LeaseTable {
   // Live leases, Shares, quarantined Shares of one Session.
   RegionUse UseBy(SessionId session) const;
   size_t live_leases() const { return expiry_.size(); }
+  // The live leases that were granted at `cutoff` or before, by id.
+  std::vector<Lease> LiveSince(Instant cutoff) const;
 
   // CHECKs that the indices agree.
   void Validate() const;

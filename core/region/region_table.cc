@@ -41,11 +41,14 @@ Region& RegionTable::Get(RegionId id) {
 
 void RegionTable::Account(const Region& region) {
   ledger_.Add(region.holding(), region.bytes, region.layout->tensor_bytes());
+  peak_allocated_ = std::max(peak_allocated_, ledger_.allocated());
+  segments_ += region.segments.size();
   if (region.content.has_value()) by_content_.emplace(*region.content, region.id);
 }
 
 void RegionTable::Unaccount(const Region& region) {
   ledger_.Remove(region.holding(), region.bytes, region.layout->tensor_bytes());
+  segments_ -= region.segments.size();
   if (region.content.has_value()) EraseEntry(by_content_, *region.content, region.id);
 }
 
@@ -115,7 +118,9 @@ std::array<uint64_t, kRegionStates> RegionTable::CountByState() const {
 void RegionTable::Validate() const {
   Ledger sums;
   size_t with_content = 0;
+  uint64_t segment_count = 0;
   for (const auto& [id, region] : regions_) {
+    segment_count += region->segments.size();
     TENURE_CHECK(region->id == id && region->state != RegionState::kFreed);
     TENURE_CHECK(region->quarantined_shares <= region->shares);
     TENURE_CHECK(region->layout->total() <= region->bytes);
@@ -126,7 +131,8 @@ void RegionTable::Validate() const {
     for (const Segment& segment : region->segments) segments += segment.size();
     TENURE_CHECK(segments == region->bytes);
   }
-  TENURE_CHECK(sums == ledger_);
+  TENURE_CHECK(sums == ledger_ && ledger_.allocated() <= peak_allocated_);
+  TENURE_CHECK(segment_count == segments_);
   TENURE_CHECK(by_content_.size() == with_content && by_architecture_.size() == regions_.size());
 }
 

@@ -46,6 +46,11 @@ class RegionTable {
 
   // The states' sums; what only the arena knows is zero.
   const Ledger& ledger() const { return ledger_; }
+  // The most that was allocated since start or ForgetPeak.
+  Bytes peak_allocated() const { return peak_allocated_; }
+  void ForgetPeak() { peak_allocated_ = ledger_.allocated(); }
+  // Of all Regions.
+  uint64_t segments() const { return segments_; }
 
   // CHECKs that sums and indices are what the Regions say.
   void Validate() const;
@@ -60,6 +65,8 @@ class RegionTable {
   std::unordered_multimap<ContentId, RegionId> by_content_;
   std::unordered_multimap<ArchitectureKey, RegionId> by_architecture_;
   Ledger ledger_;
+  Bytes peak_allocated_;
+  uint64_t segments_ = 0;
 };
 
 }  // namespace tenure

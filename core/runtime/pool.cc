@@ -43,11 +43,8 @@ Pool::Placement Pool::Place(std::span<const BufferSpec> specs) {
     const std::optional<std::vector<Bytes>> slots = range.PlanGrowth(spec.size, spec.alignment);
     possible = slots.has_value();
     if (!possible) break;
-    for (const Bytes slot : *slots) {
-      range.Expect(slot);
-      range.Fill(slot);
-      placement.missing.push_back(slot);
-    }
+    TakeBack(*slots);
+    placement.missing.insert(placement.missing.end(), slots->begin(), slots->end());
     blocks[i] = range.Allocate(spec.size, spec.alignment);
     TENURE_CHECK(blocks[i].has_value());
   }
@@ -59,10 +56,7 @@ Pool::Placement Pool::Place(std::span<const BufferSpec> specs) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].has_value()) RangeOf(specs[i].kind).Free(*blocks[i]);
   }
-  for (const Bytes slot : placement.missing) {
-    RangeAt(slot).Close(slot);
-    RangeAt(slot).Clear(slot);
-  }
+  SetAside(placement.missing);
   if (!possible) placement.missing.clear();
   return placement;
 }
@@ -118,13 +112,14 @@ void Pool::FreeBlock(PoolRange& range, const PoolRange::Block& block, Bytes requ
   }
 }
 
-bool Pool::Release(BufferId id, Instant now) {
+std::optional<Pool::Released> Pool::Release(BufferId id, Instant now) {
   const auto found = buffers_.find(id);
-  if (found == buffers_.end()) return false;
+  if (found == buffers_.end()) return std::nullopt;
   const Held& held = found->second;
+  const Released released{.kind = held.buffer.kind, .since = held.since};
   FreeBlock(RangeOf(held.buffer.kind), held.block, held.buffer.requested, now);
   buffers_.erase(found);
-  return true;
+  return released;
 }
 
 std::vector<BufferId> Pool::ReleaseAll(Instant now) {
@@ -207,6 +202,20 @@ Segment Pool::Take(Bytes offset) {
   RangeAt(offset).Clear(offset);
   segments_.erase(found);
   return segment;
+}
+
+void Pool::SetAside(std::span<const Bytes> offsets) {
+  for (const Bytes offset : offsets) {
+    RangeAt(offset).Close(offset);
+    RangeAt(offset).Clear(offset);
+  }
+}
+
+void Pool::TakeBack(std::span<const Bytes> offsets) {
+  for (const Bytes offset : offsets) {
+    RangeAt(offset).Expect(offset);
+    RangeAt(offset).Fill(offset);
+  }
 }
 
 Bytes Pool::LargestFree(uint64_t most) const {

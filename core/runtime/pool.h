@@ -85,8 +85,12 @@ class Pool {
   Buffer AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Block& block, Instant now);
   // The offsets of the Segments, in order.
   std::vector<Bytes> Grant(BufferKind kind, const PoolRange::Block& block);
-  // False if there is no such Buffer.
-  bool Release(BufferId id, Instant now);
+  // What was released, and since when it was held; nullopt if there is no such Buffer.
+  struct Released {
+    BufferKind kind;
+    Instant since;
+  };
+  std::optional<Released> Release(BufferId id, Instant now);
   // Ends every Buffer and every grant, and closes every Segment that is there. The Buffers.
   std::vector<BufferId> ReleaseAll(Instant now);
   bool Has(BufferId id) const { return buffers_.contains(id); }
@@ -108,6 +112,10 @@ class Pool {
   void MarkUnanswered(Bytes offset);
   // REQUIRES: closed, no share, no export.
   Segment Take(Bytes offset);
+
+  // Between the two calls blocks are placed as if these Segments were not there. REQUIRES: Unused.
+  void SetAside(std::span<const Bytes> offsets);
+  void TakeBack(std::span<const Bytes> offsets);
 
   // The largest Buffer that could be placed once at most `most` Segments had come.
   Bytes LargestFree(uint64_t most) const;

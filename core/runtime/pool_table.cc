@@ -148,7 +148,12 @@ Status PoolTable::Release(SessionId session, BufferId buffer, Instant now) {
   if (owner == sessions_.end()) return NoSuch("buffer", "buffer_id", buffer.value());
   for (const PoolId id : owner->second.pools) {
     Entry& entry = pools_.at(id);
-    if (entry.live && entry.pool.Release(buffer, now)) return absl::OkStatus();
+    if (entry.live) {
+      if (const std::optional<Pool::Released> released = entry.pool.Release(buffer, now)) {
+        holds_[static_cast<size_t>(released->kind)].Record(now - released->since);
+        return absl::OkStatus();
+      }
+    }
     if (entry.expired_buffers.erase(buffer) > 0) return Over("buffer", "buffer_id", buffer.value());
   }
   return NoSuch("buffer", "buffer_id", buffer.value());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/hold_durations.h"
 #include "core/base/ids.h"
 #include "core/base/status.h"
 #include "core/device/segment.h"
@@ -130,6 +131,12 @@ class PoolTable {
     size_t shares = 0;
   };
   std::vector<Holding> Holdings() const;
+  // Of all live Pools: in no Buffer, and granted to nobody.
+  Bytes free() const {
+    Bytes free;
+    for (const auto& [id, entry] : pools_) free += entry.live ? entry.pool.bytes().free() : Bytes();
+    return free;
+  }
   // Shares of one Session, and of those how many are in quarantine.
   struct Use {
     uint32_t pools = 0;  // live
@@ -141,6 +148,8 @@ class PoolTable {
   Bytes LargestFree(uint64_t most) const;
   // All Pools, by id.
   std::vector<PoolMap> Maps() const;
+  // How long Buffers of each kind were held that have been released.
+  const std::array<HoldDurations, kAllBufferKinds.size()>& holds() const { return holds_; }
 
   void Validate() const;
 
@@ -173,6 +182,7 @@ class PoolTable {
   std::unordered_map<ShareSerial, PoolSegmentId> shares_;
   std::set<std::pair<Instant, PoolSegmentId>> recalls_;
   std::vector<Segment> returned_;
+  std::array<HoldDurations, kAllBufferKinds.size()> holds_;
 };
 
 }  // namespace tenure

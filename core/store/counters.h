@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/base/clock.h"
+#include "core/base/duration_histogram.h"
 #include "core/base/status.h"
 #include "core/store/load.h"
 
@@ -16,28 +17,22 @@ namespace tenure {
 enum class ReclaimCause {
   kExpired,   // its TTL was over
   kPressure,  // a load needed the room
+  kTrimmed,   // an operator wanted it back
 };
-inline constexpr size_t kReclaimCauses = 2;
+inline constexpr size_t kReclaimCauses = 3;
 std::string_view ReclaimCauseName(ReclaimCause cause);
 
-// How often each duration bucket was hit; the last one has no upper bound.
-struct DurationHistogram {
-  // Upper bounds in seconds, 10 ms to 320 s, doubling.
-  static constexpr std::array<double, 16> kBounds = {0.01,  0.02,  0.04,   0.08, 0.16,  0.32,
-                                                     0.64,  1.28,  2.56,   5.12, 10.24, 20.48,
-                                                     40.96, 81.92, 163.84, 320};
-
-  std::array<uint64_t, kBounds.size() + 1> counts{};
-  double sum_seconds = 0;
-
-  void Record(Duration duration);
-};
+// Of loads: 10 ms to 320 s, doubling.
+inline constexpr std::array kLoadBounds = {0.01, 0.02, 0.04,  0.08,  0.16,  0.32,  0.64,   1.28,
+                                           2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 320.0};
+using LoadDurations = DurationHistogram<kLoadBounds>;
 
 // What one Device's store did since start. All are monotonic.
 struct StoreCounters {
-  std::array<uint64_t, kReuses> loads{};                    // that succeeded, by reuse
-  std::map<std::string, uint64_t> failed_loads;             // by Reason
-  std::array<DurationHistogram, kReuses> load_durations{};  // of those that succeeded
+  std::array<uint64_t, kReuses> loads{};                            // that succeeded, by reuse
+  std::map<std::string, uint64_t> failed_loads;                     // by Reason
+  std::array<LoadDurations, kReuses> load_durations{};              // of those that succeeded
+  std::array<LoadDurations, kLoadPhases.size()> phase_durations{};  // of those that copied
   std::array<uint64_t, kReclaimCauses> reclaims{};
   uint64_t copied_bytes = 0;
   uint64_t leases_granted = 0;

@@ -19,7 +19,8 @@ DeviceStore::DeviceStore(Device& device, const DeviceStoreOptions& options, cons
               .granule = device.info().granule,
               .single_segment = options.single_segment}),
       regions_(ids.regions),
-      leases_(ids.leases, ids.shares) {
+      leases_(ids.leases, ids.shares),
+      times_(options) {
   TENURE_CHECK(options.concurrent_loads >= 1);
   for (int i = 0; i < options.concurrent_loads; ++i) {
     threads_.emplace_back([this] { RunLoads(); });
@@ -36,7 +37,7 @@ DeviceStore::~DeviceStore() {
     for (const auto& job : jobs_) job->Abandon(reason);
     work_.NotifyAll();
     export_work_.NotifyAll();
-    waste_.NotifyAll();
+    leaving_.Close();
     changed_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
@@ -88,6 +89,8 @@ void DeviceStore::Changed() {
 }
 
 void DeviceStore::TakeOffline(RegionId region) {
+  const std::string model = models_.FullNameOf(region);
+  const Bytes bytes = regions_.Find(region)->bytes;
   models_.ClearCurrent(region);
   if (regions_.Find(region)->leases > 0) {
     regions_.Transition(region, RegionEvent::kDrain);
@@ -96,11 +99,12 @@ void DeviceStore::TakeOffline(RegionId region) {
     StartRetention(region);
   }
   Changed();
+  Note({.kind = EventKind::kOffline, .subject = model, .bytes = bytes});
 }
 
 void DeviceStore::StartRetention(RegionId id) {
   const Instant now = clock_.Now();
-  const Duration ttl = models_.OfRegion(id)->retain_ttl.value_or(options_.retain_ttl);
+  const Duration ttl = models_.OfRegion(id)->retain_ttl.value_or(times_.retain_ttl);
   regions_.Update(id, [&](Region& region) {
     region.unused_since = now;
     region.expires = After(now, ttl);
@@ -113,16 +117,22 @@ void DeviceStore::StartRetention(RegionId id) {
 
 void DeviceStore::Reclaim(RegionId region, ReclaimCause cause) {
   TENURE_CHECK(regions_.Find(region)->disposable() && regions_.Find(region)->shares == 0);
+  Event reclaimed{.kind = EventKind::kReclaimed,
+                  .subject = models_.FullNameOf(region),
+                  .bytes = regions_.Find(region)->bytes,
+                  .detail = std::string(ReclaimCauseName(cause))};
   arena_.Return(regions_.Transition(region, RegionEvent::kReclaim), Bytes(0), clock_.Now());
   models_.Erase(region);
   ++counters_.reclaims[static_cast<size_t>(cause)];
   Changed();
+  Note(std::move(reclaimed));
 }
 
 void DeviceStore::Tick() {
   const Instant now = clock_.Now();
   Outbox outbox(events_);
   const Status served = device_.Look();
+  Duration answer_within{};
   {
     const MutexLock lock(mutex_);
     if (!served.ok() && lost_.ok()) Lose(served, outbox);
@@ -135,12 +145,14 @@ void DeviceStore::Tick() {
     for (const Lease& lease : expired) {
       // With the first of its leases, a Region that is not to be retained may have gone.
       if (regions_.Find(lease.region) != nullptr) UseChanged(lease.region);
+      Note(EventKind::kLeaseExpired, lease.region, lease.session);
     }
     outbox.AddLost(expired, Reason::kLeaseExpired);
 
     const std::vector<RegionId> unanswered = leases_.EndRecalls(now);
     counters_.recalls_unanswered += unanswered.size();
     UsesChanged(unanswered);
+    for (const RegionId region : unanswered) Note(EventKind::kRecallUnanswered, region);
 
     for (const RegionId region : regions_.Expired(now)) {
       if (regions_.Find(region)->shares == 0) {
@@ -149,37 +161,28 @@ void DeviceStore::Tick() {
         SendRecalls(region, outbox);
       }
     }
-    if (options_.cache_ttl != kForever) {
-      std::vector<Segment> unused = arena_.TakeCachedBefore(now - options_.cache_ttl);
-      if (!unused.empty()) waste_.NotifyOne();
-      std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
+    answer_within = times_.recall_wait;
+    if (times_.cache_ttl != kForever) {
+      leaving_.Add(arena_.TakeCachedBefore(now - times_.cache_ttl));
     }
   }
-  outbox.Send(options_.recall_wait);
+  outbox.Send(answer_within);
 }
 
 void DeviceStore::SendRecalls(RegionId region, Outbox& outbox) {
-  std::vector<Share> recalled = leases_.Recall(region, After(clock_.Now(), options_.recall_wait));
+  std::vector<Share> recalled = leases_.Recall(region, After(clock_.Now(), times_.recall_wait));
   counters_.recalls_sent += recalled.size();
+  for (const Share& share : recalled) Note(EventKind::kRecalled, region, share.session);
   outbox.AddRecalls(std::move(recalled));
 }
 
 void DeviceStore::RunDestroyer() {
-  MutexLock lock(mutex_);
-  while (true) {
-    while (leaving_.empty() && !closing_) waste_.Wait(mutex_);
-    if (leaving_.empty()) return;
-    {
-      std::vector<Segment> batch = std::exchange(leaving_, {});
-      lock.Unlock();
-      Bytes destroyed;
-      for (const Segment& segment : batch) destroyed += segment.size();
-      batch.clear();
-      lock.Lock();
-      arena_.Left(destroyed);
-      CountPinned();
-    }
+  const MutexLock lock(mutex_);
+  while (const std::optional<Bytes> destroyed = leaving_.DestroyNext(mutex_)) {
+    arena_.Left(*destroyed);
+    CountPinned();
     Changed();
+    Note({.kind = EventKind::kSegmentsDestroyed, .bytes = *destroyed});
   }
 }
 

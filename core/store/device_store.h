@@ -22,11 +22,14 @@
 #include "core/region/region_table.h"
 #include "core/region/victims.h"
 #include "core/store/counters.h"
+#include "core/store/event_log.h"
 #include "core/store/export_queue.h"
 #include "core/store/fit.h"
 #include "core/store/id_sequences.h"
+#include "core/store/leaving_segments.h"
 #include "core/store/load.h"
 #include "core/store/load_job.h"
+#include "core/store/long_hold.h"
 #include "core/store/memory_map.h"
 #include "core/store/outbox.h"
 #include "core/store/placement.h"
@@ -37,18 +40,23 @@
 
 namespace tenure {
 
-struct DeviceStoreOptions {
-  Bytes weights_capacity;
-  Bytes segment_size = MiB(64);
-  bool single_segment = false;                     // a Region is one Segment
+// Of the options, the times: they may change while the store runs.
+struct DeviceStoreTimes {
   Duration retain_ttl = std::chrono::minutes(10);  // kForever: until the room is needed
   Duration cache_ttl = kForever;                   // how long unused Segments are kept
   Duration recall_wait = std::chrono::milliseconds(200);
   Duration idle_unload_after = kForever;  // kForever: idle models are never unloaded
   Duration default_lease_ttl = std::chrono::seconds(30);
+};
+
+struct DeviceStoreOptions : DeviceStoreTimes {
+  Bytes weights_capacity;
+  Bytes segment_size = MiB(64);
+  bool single_segment = false;  // a Region is one Segment
   int concurrent_loads = 2;
   // False if the capacity was taken from what was free while survivors held theirs.
   bool capacity_includes_survivors = true;
+  EventLog* event_log = nullptr;  // null: nobody wants to know
 };
 
 // The weights of one Device: its arena, Regions, models, leases, and the workers that fill them. It
@@ -88,6 +96,7 @@ class DeviceStore {
                                                      const ContentId& content, Instant started);
   // Loads, or joins a load of the same name and content. Waits for its end within `limits`; a load
   // that nobody waits for any more is abandoned. RECLAIM_PENDING if it still lacked room by then.
+  // CORDONED.
   StatusOr<LoadResult> Load(const LoadRequest& request, PreparedModel model,
                             const CallLimits& limits);
 
@@ -132,6 +141,24 @@ class DeviceStore {
   // False if the Session has no such Share here.
   bool Unmapped(SessionId session, ShareSerial share);
 
+  // --- What operators do.
+
+  // What is retained by the store's own TTL is kept as long as if it had always been the new one;
+  // leases that are there keep theirs.
+  void SetTimes(const DeviceStoreTimes& times);
+  // A cordoned Device takes nothing new: no load, adoption or revival. What is online there goes on
+  // and is leased as before, and loads under way come to their end.
+  void SetCordoned(bool cordoned);
+  // Takes every model that is online offline, as Unload does.
+  void UnloadAll();
+  // Asks every Session for what it has mapped here without a lease.
+  void RecallIdle();
+  // True while a Session has anything mapped here, leased or not.
+  bool mapped() const;
+  // Gives cached Segments back to the backend, with `retained` those of Retained Regions too, whose
+  // idle Shares are recalled, and waits for that within `limits`. Returns what was given back.
+  Bytes Trim(bool retained, const CallLimits& limits);
+
   // --- What must happen by itself: expiry, recalls, reclaim, trimming, and noticing that the
   // Device is lost: then loads and leases end with DEVICE_LOST, and nothing is granted any more.
   void Tick();
@@ -154,6 +181,9 @@ class DeviceStore {
 
   struct Snapshot {
     Ledger ledger;
+    ArenaPeaks peaks;
+    uint64_t segments = 0;         // of Regions
+    uint64_t cached_segments = 0;  // nobody's
     StoreCounters counters;
     BackendCounters backend;
     std::array<uint64_t, kRegionStates> models{};
@@ -162,10 +192,15 @@ class DeviceStore {
     uint64_t running_loads = 0;
     Bytes foreign;  // of the Device, used by others
     Status lost;    // see Lost
+    bool cordoned = false;
   };
   Snapshot TakeSnapshot() const;
+  // The peaks count anew from now on.
+  void ForgetPeaks();
   // Every Region and who holds it, under one hold of the mutex.
   WeightsMap TakeMap() const;
+  // What has been held far longer than its kind usually is, the longest first.
+  std::vector<LongHold> LongHolds() const;
   RegionUse UseBy(SessionId session) const;
 
   // CHECKs every invariant of every table, and that the ledger balances.
@@ -198,9 +233,22 @@ class DeviceStore {
   void SetSurvivor(SessionId session, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes over what the Device says; with every end of a destruction, so that no byte is free
   // meanwhile.
+  // Records what has just happened; fills in when, where, and the ledger.
+  void Note(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, of a Region that may be gone.
+  void Note(EventKind kind, RegionId region, SessionId session = {})
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountPinned() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunDestroyer();
+
+  // device_store_operate.cc
+  // Why a cordoned Device does not take a model of `need` bytes.
+  Status RefuseCordoned(const std::string& asked_device, Bytes need) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reclaims what is retained and mapped by nobody, and recalls what is mapped idly. False if there
+  // was nothing to recall.
+  bool ReclaimRetained(Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_loss.cc
   void Lose(const Status& reason, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -215,7 +263,8 @@ class DeviceStore {
   std::shared_ptr<LoadJob> FindJob(const std::string& name, const ContentId& content) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeCurrent(RegionId region, const ContentId& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CountLoad(const LoadResult& result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountLoad(SessionId session, RegionId region, const LoadResult& result)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // device_store_worker.cc: one job from its turn to its end.
   void RunLoads();
@@ -312,7 +361,6 @@ class DeviceStore {
   CondVar changed_;      // any table changed
   CondVar work_;         // a job was queued, or the store closes
   CondVar export_work_;  // an export waits, or the store closes
-  CondVar waste_;        // Segments are leaving, or the store closes
   SegmentArena arena_ ABSL_GUARDED_BY(mutex_);
   RegionTable regions_ ABSL_GUARDED_BY(mutex_);
   ModelTable models_ ABSL_GUARDED_BY(mutex_);
@@ -320,9 +368,12 @@ class DeviceStore {
   std::unordered_map<SessionId, SessionIdentity> identities_ ABSL_GUARDED_BY(mutex_);
   Survivors survivors_ ABSL_GUARDED_BY(mutex_);
   StoreCounters counters_ ABSL_GUARDED_BY(mutex_);
+  HoldDurations lease_holds_ ABSL_GUARDED_BY(mutex_);  // of leases that were released
   std::vector<std::shared_ptr<LoadJob>> jobs_ ABSL_GUARDED_BY(mutex_);  // in the order they came in
   ExportQueue<Export> exports_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Segment> leaving_ ABSL_GUARDED_BY(mutex_);
+  LeavingSegments leaving_ ABSL_GUARDED_BY(mutex_);
+  DeviceStoreTimes times_ ABSL_GUARDED_BY(mutex_);
+  bool cordoned_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   Status lost_ ABSL_GUARDED_BY(mutex_);  // DEVICE_LOST once the Device is
 

@@ -33,7 +33,7 @@ StatusOr<GrantedLease> DeviceStore::Grant(SessionId session, const Model& model,
   const Region& region = *regions_.Find(model.region);
   TENURE_ASSIGN_OR_RETURN(const Lease lease,
                           leases_.Grant(session, region.id, region.generation,
-                                        ttl.value_or(options_.default_lease_ttl), clock_.Now()));
+                                        ttl.value_or(times_.default_lease_ttl), clock_.Now()));
   ++counters_.leases_granted;
   return GrantedLease{.id = lease.id,
                       .name = model.name,
@@ -54,7 +54,10 @@ StatusOr<GrantedLease> DeviceStore::Acquire(SessionId session, const std::string
   const MutexLock lock(mutex_);
   if (const Model* model = models_.Current(name)) {
     StatusOr<GrantedLease> lease = Grant(session, *model, ttl);
-    if (lease.ok()) UseChanged(model->region);
+    if (lease.ok()) {
+      UseChanged(model->region);
+      Note(EventKind::kLeaseGranted, model->region, session);
+    }
     return lease;
   }
   for (const auto& job : jobs_) {
@@ -80,9 +83,14 @@ std::optional<Status> DeviceStore::Release(SessionId session, LeaseId lease) {
   const MutexLock lock(mutex_);
   if (!leases_.RegionOf(lease).valid()) return std::nullopt;
   std::vector<RegionId> touched;
+  const StatusOr<Lease> held = leases_.Find(session, lease);
   Status released = leases_.Release(session, lease, touched);
-  if (released.ok()) ++counters_.leases_released;
   UsesChanged(touched);
+  if (released.ok()) {
+    ++counters_.leases_released;
+    lease_holds_.Record(clock_.Now() - held->granted);
+    for (const RegionId region : touched) Note(EventKind::kLeaseReleased, region, session);
+  }
   return released;
 }
 

@@ -19,17 +19,20 @@ Proximity DeviceStore::ProximityOf(const std::string& name, const ContentId& con
   for (const Region* region : regions_.All()) {
     if (region->disposable()) proximity.room += region->bytes;
   }
+  bool online = FindJob(name, content) != nullptr;
   const auto nearer = [&](Nearness nearness) {
     proximity.nearness = std::min(proximity.nearness, nearness);
   };
-  if (FindJob(name, content) != nullptr) nearer(Nearness::kResident);
+  if (online) nearer(Nearness::kResident);
   for (const Region* region : regions_.WithContent(content)) {
     const bool mine = models_.OfRegion(region->id)->name == name;
     if (region->state == RegionState::kRetained) nearer(Nearness::kRetainedContent);
     if (region->state != RegionState::kRetained && mine) nearer(Nearness::kResident);
+    online = online || (region->state == RegionState::kActive && mine);
   }
   if (layout != nullptr && FindAdoptable(*layout) != nullptr)
     nearer(Nearness::kRetainedArchitecture);
+  if (cordoned_ && !online) proximity.serving = false;
   return proximity;
 }
 
@@ -52,7 +55,7 @@ StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequ
     if (region->state == RegionState::kRetained ? (found == nullptr || mine) : mine) found = region;
     if (found == region && region->state == RegionState::kActive) break;
   }
-  if (found == nullptr) return std::nullopt;
+  if (found == nullptr || (cordoned_ && found->state != RegionState::kActive)) return std::nullopt;
 
   const RegionId id = found->id;
   LoadResult result;
@@ -78,7 +81,8 @@ StatusOr<std::optional<LoadResult>> DeviceStore::BringWithoutCopy(const LoadRequ
   result.segments_reused = static_cast<uint32_t>(found->segments.size());
   result.model = ViewOf(*models_.OfRegion(id));
   result.phases = phases;
-  CountLoad(result);
+  CountLoad(request.session, id, result);
+  if (result.lease.has_value()) Note(EventKind::kLeaseGranted, id, request.session);
   return result;
 }
 
@@ -89,11 +93,22 @@ void DeviceStore::MakeCurrent(RegionId region, const ContentId& content) {
   Changed();
 }
 
-void DeviceStore::CountLoad(const LoadResult& result) {
+void DeviceStore::CountLoad(SessionId session, RegionId region, const LoadResult& result) {
   const auto reuse = static_cast<size_t>(result.reuse);
   ++counters_.loads[reuse];
   counters_.load_durations[reuse].Record(result.phases.total);
+  if (result.reuse > Reuse::kRevived) {
+    for (size_t i = 0; i < kLoadPhases.size(); ++i) {
+      counters_.phase_durations[i].Record(result.phases.*kLoadPhases[i].second);
+    }
+  }
   counters_.copied_bytes += result.copied.count();
+  Note({.kind = EventKind::kLoaded,
+        .session = session,
+        .subject = models_.FullNameOf(region),
+        .bytes = regions_.Find(region)->bytes,
+        .took = result.phases.total,
+        .detail = std::string(ReuseName(result.reuse))});
 }
 
 std::shared_ptr<LoadJob> DeviceStore::FindJob(const std::string& name,
@@ -118,6 +133,10 @@ StatusOr<LoadResult> DeviceStore::Load(const LoadRequest& request, PreparedModel
   if (there.has_value()) return *std::move(there);
 
   std::shared_ptr<LoadJob> job = FindJob(request.name, model.checkpoint.content);
+  if (job == nullptr && cordoned_) {
+    ++counters_.failed_loads[std::string(ReasonName(Reason::kCordoned))];
+    return RefuseCordoned(request.device, arena_.RegionBytes(model.layout->total()));
+  }
   if (job == nullptr) {
     job = std::make_shared<LoadJob>(request, std::move(model));
     jobs_.push_back(job);

@@ -17,6 +17,7 @@ void DeviceStore::Lose(const Status& reason, Outbox& outbox) {
   for (const Lease& lease : leases) {
     // With the first of its leases, a Region that is not to be retained may have gone.
     if (regions_.Find(lease.region) != nullptr) UseChanged(lease.region);
+    Note(EventKind::kLeaseLost, lease.region, lease.session);
   }
   outbox.AddLost(leases, Reason::kDeviceLost);
 
@@ -26,6 +27,9 @@ void DeviceStore::Lose(const Status& reason, Outbox& outbox) {
     regions_.Transition(region->id, RegionEvent::kLose);
   }
   Changed();
+  Note({.kind = EventKind::kDeviceLost,
+        .bytes = arena_.capacity(),
+        .detail = std::string(reason.message())});
 }
 
 Status DeviceStore::Lost() const {

@@ -72,17 +72,17 @@ std::string DeviceStore::HintFor(Reason reason, Bytes need) const {
   std::vector<std::string> hints;
   if (!idle_models.empty()) {
     hints.push_back(absl::StrCat("unloading would help: ", absl::StrJoin(idle_models, ", ")));
-    if (options_.idle_unload_after != kForever) {
+    if (times_.idle_unload_after != kForever) {
       hints.push_back(
           absl::StrCat("what is not pinned makes way by itself once it has been idle"
                        " for ",
-                       FormatSpan(options_.idle_unload_after)));
+                       FormatSpan(times_.idle_unload_after)));
     }
   }
   if (need > LargestLoadable() + idle) {
     if (!HoldersByModel().empty()) {
       // Idle models make way at once then.
-      const bool by_itself = options_.idle_unload_after == Duration::zero();
+      const bool by_itself = times_.idle_unload_after == Duration::zero();
       hints.emplace_back(by_itself ? "it fits once the holders are done"
                                    : "it fits once the holders are done and their models are"
                                      " unloaded");
@@ -168,7 +168,7 @@ Status DeviceStore::RefuseRoom(Bytes need) const {
 DeviceFit DeviceStore::Fit(const Layout& layout) const {
   const MutexLock lock(mutex_);
   DeviceFit fit = FitBytes(layout.total());
-  const Region* const adoptable = lost_.ok() ? FindAdoptable(layout) : nullptr;
+  const Region* const adoptable = lost_.ok() && !cordoned_ ? FindAdoptable(layout) : nullptr;
   if (adoptable != nullptr) {
     fit.verdict = FitVerdict::kNow;
     fit.explanation =
@@ -195,6 +195,11 @@ DeviceFit DeviceStore::FitBytes(Bytes size) const {
   if (!lost_.ok()) {
     fit.verdict = FitVerdict::kDeviceLost;
     fit.explanation = std::string(lost_.message());
+    return fit;
+  }
+  if (cordoned_) {
+    fit.verdict = FitVerdict::kCordoned;
+    fit.explanation = std::string(RefuseCordoned(device_.info().name, need).message());
     return fit;
   }
   fit.largest_now = AlignDown(arena_.available(), device_.info().granule);

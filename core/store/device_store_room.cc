@@ -47,7 +47,7 @@ std::vector<VictimCandidate> DeviceStore::Candidates() const {
 bool DeviceStore::IdleTooLong(const Region& region) const {
   return region.holding() == Holding::kIdle && region.exports == 0 &&
          !models_.OfRegion(region.id)->pinned &&
-         After(region.unused_since, options_.idle_unload_after) <= clock_.Now();
+         After(region.unused_since, times_.idle_unload_after) <= clock_.Now();
 }
 
 std::optional<std::vector<VictimCandidate>> DeviceStore::VictimsFor(Bytes need) const {
@@ -86,8 +86,9 @@ StatusOr<SegmentArena::Claim> DeviceStore::TakeRoom(LoadJob& job, LoadResult& re
         continue;
       }
       if (!outbox.empty()) {
+        const Duration answer_within = times_.recall_wait;
         mutex_.Unlock();
-        outbox.Send(options_.recall_wait);
+        outbox.Send(answer_within);
         mutex_.Lock();
         continue;
       }

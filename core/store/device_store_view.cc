@@ -102,12 +102,22 @@ DeviceStore::Snapshot DeviceStore::TakeSnapshot() const {
   snapshot.foreign = device_.foreign();
   const MutexLock lock(mutex_);
   snapshot.ledger = LedgerNow();
+  snapshot.peaks = {.reserved = arena_.peak_reserved(), .allocated = regions_.peak_allocated()};
+  snapshot.segments = regions_.segments();
+  snapshot.cached_segments = arena_.cached_segments();
   snapshot.counters = counters_;
   snapshot.models = regions_.CountByState();
   snapshot.lost = lost_;
+  snapshot.cordoned = cordoned_;
   snapshot.live_leases = leases_.live_leases();
   for (const auto& job : jobs_) ++(job->running ? snapshot.running_loads : snapshot.queued_loads);
   return snapshot;
+}
+
+void DeviceStore::ForgetPeaks() {
+  const MutexLock lock(mutex_);
+  arena_.ForgetPeak();
+  regions_.ForgetPeak();
 }
 
 RegionUse DeviceStore::UseBy(SessionId session) const {

@@ -204,7 +204,6 @@ void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& 
   phases.total = now - job.model.started;
   phases.publish =
       phases.total - phases.open - phases.parse - phases.place - phases.read - phases.copy;
-  CountLoad(result);
   for (LoadWaiter* waiter : job.waiters) {
     waiter->result = result;
     if (!waiter->request.acquire) continue;
@@ -216,8 +215,13 @@ void DeviceStore::Publish(LoadJob& job, const Placement& placement, LoadResult& 
     }
   }
   UseChanged(id);
+  CountLoad(job.request.session, id, result);
   for (LoadWaiter* waiter : job.waiters) {
-    if (waiter->result->ok()) (*waiter->result)->model = ViewOf(*models_.OfRegion(id));
+    if (!waiter->result->ok()) continue;
+    (*waiter->result)->model = ViewOf(*models_.OfRegion(id));
+    if ((*waiter->result)->lease.has_value()) {
+      Note(EventKind::kLeaseGranted, id, waiter->request.session);
+    }
   }
 }
 
@@ -250,7 +254,14 @@ std::vector<Segment> DeviceStore::Undo(const Placement& placement) {
 void DeviceStore::Fail(LoadJob& job, const Placement& placement, const LoadResult& attempt,
                        Status error) {
   const std::optional<ErrorDetail> detail = DetailOf(error);
-  ++counters_.failed_loads[detail.has_value() ? detail->reason : "INTERNAL"];
+  const std::string reason = detail.has_value() ? detail->reason : "INTERNAL";
+  ++counters_.failed_loads[reason];
+  Note({.kind = EventKind::kLoadFailed,
+        .session = job.request.session,
+        .subject = job.request.name,
+        .bytes = job.model.layout->total(),
+        .took = clock_.Now() - job.model.started,
+        .detail = reason});
   if (!placement.overwritten.empty()) {
     error = WithNote(error, "retained content was overwritten", placement.overwritten);
   }

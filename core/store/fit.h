@@ -13,6 +13,7 @@ enum class FitVerdict {
   kWhenReleased,  // there is none before somebody lets go of what is held
   kNever,         // it is more than all of the arena
   kDeviceLost,    // the Device does not serve any more
+  kCordoned,      // the Device takes nothing new, on an operator's word
 };
 
 // What one Device has to say to a request that nobody has made yet.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -53,6 +55,15 @@ struct LoadPhases {
   Duration publish{};
   Duration total{};
 };
+
+// The phases that follow one another, by name; they add up to the total.
+inline constexpr std::array<std::pair<const char*, Duration LoadPhases::*>, 6> kLoadPhases = {
+    {{"open", &LoadPhases::open},
+     {"parse", &LoadPhases::parse},
+     {"place", &LoadPhases::place},
+     {"read", &LoadPhases::read},
+     {"copy", &LoadPhases::copy},
+     {"publish", &LoadPhases::publish}}};
 
 struct Holder {
   SessionId session;

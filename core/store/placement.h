@@ -18,7 +18,7 @@ enum class Nearness {
 struct Proximity {
   Nearness nearness = Nearness::kRoom;
   Bytes room;           // free and retained
-  bool serving = true;  // false: the Device is lost
+  bool serving = true;  // false: the Device is lost, or cordoned and would have to load it
 };
 
 // The index of the Device to load on: one that serves, if any does; of these the nearest; of these

@@ -1,7 +1,6 @@
 #include "core/store/runtime_store.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace tenure {
@@ -32,7 +31,8 @@ RuntimeStore::RuntimeStore(Device& device, const RuntimeStoreOptions& options, c
       arena_({.capacity = options.capacity,
               .segment_size = options.segment_size,
               .granule = device.info().granule}),
-      pools_(shape_, {.pools = ids.pools, .buffers = ids.buffers, .shares = ids.shares}) {
+      pools_(shape_, {.pools = ids.pools, .buffers = ids.buffers, .shares = ids.shares}),
+      times_(options) {
   threads_.emplace_back([this] { RunGrowths(); });
   threads_.emplace_back([this] { RunExports(); });
   threads_.emplace_back([this] { RunDestroyer(); });
@@ -44,7 +44,7 @@ RuntimeStore::~RuntimeStore() {
     closing_ = true;
     growth_work_.NotifyAll();
     export_work_.NotifyAll();
-    waste_.NotifyAll();
+    leaving_.Close();
   }
   for (std::thread& thread : threads_) thread.join();
 }
@@ -86,8 +86,23 @@ void RuntimeStore::SetSurviving(SessionId session, Bytes size) {
 
 void RuntimeStore::Changed() {
   std::vector<Segment> returned = pools_.TakeReturned();
-  if (!returned.empty()) arena_.Return(std::move(returned), Bytes(0), clock_.Now());
+  if (!returned.empty()) {
+    const Bytes bytes = shape_.segment_size * returned.size();
+    arena_.Return(std::move(returned), Bytes(0), clock_.Now());
+    Note({.kind = EventKind::kPoolShrank, .bytes = bytes});
+  }
   Serve();
+}
+
+Bytes RuntimeStore::Allocated() const { return arena_.claimed() - pools_.free(); }
+
+void RuntimeStore::Note(Event event) {
+  if (options_.event_log == nullptr) return;
+  event.at = clock_.Now();
+  event.device = device_.info().name;
+  event.arena = "runtime";
+  event.ledger = LedgerNow();
+  options_.event_log->Record(std::move(event));
 }
 
 void RuntimeStore::CountPinned() {
@@ -107,8 +122,7 @@ std::optional<Status> RuntimeStore::Shrink(SessionId session, PoolId pool,
                                            std::span<const Bytes> offsets) {
   const MutexLock lock(mutex_);
   const Instant now = clock_.Now();
-  const Status shrunk =
-      pools_.Shrink(session, pool, offsets, After(now, options_.recall_wait), now);
+  const Status shrunk = pools_.Shrink(session, pool, offsets, After(now, times_.recall_wait), now);
   if (HasReason(shrunk, Reason::kLeaseNotFound)) return std::nullopt;
   Changed();
   return shrunk;
@@ -135,37 +149,47 @@ void RuntimeStore::Tick() {
   const Instant now = clock_.Now();
   Outbox outbox(events_);
   const Status served = device_.Look();
+  Duration answer_within{};
   {
     const MutexLock lock(mutex_);
+    answer_within = times_.recall_wait;
     if (!served.ok() && lost_.ok()) Lose(served, outbox);
     CountPinned();
     for (const PoolTable::ExpiredPool& expired : pools_.Expire(now)) {
       ++counters_.pools_expired;
+      Note({.kind = EventKind::kPoolExpired,
+            .session = expired.session,
+            .subject = std::to_string(expired.pool.value())});
       outbox.AddPoolLost(expired.session, expired.pool, Reason::kLeaseExpired);
     }
-    counters_.recalls_unanswered += pools_.EndRecalls(now);
+    const size_t unanswered = pools_.EndRecalls(now);
+    counters_.recalls_unanswered += unanswered;
+    if (unanswered > 0) {
+      Note({.kind = EventKind::kRecallUnanswered, .bytes = shape_.segment_size * unanswered});
+    }
     if (now >= next_trim_) {
       next_trim_ = now + kTrimInterval;
-      if (options_.pool_ttl != kForever) Recall(pools_.Unused(now - options_.pool_ttl), outbox);
-      if (options_.cache_ttl != kForever) {
-        std::vector<Segment> unused = arena_.TakeCachedBefore(now - options_.cache_ttl);
-        if (!unused.empty()) waste_.NotifyOne();
-        std::move(unused.begin(), unused.end(), std::back_inserter(leaving_));
+      if (times_.pool_ttl != kForever) Recall(pools_.Unused(now - times_.pool_ttl), outbox);
+      if (times_.cache_ttl != kForever) {
+        leaving_.Add(arena_.TakeCachedBefore(now - times_.cache_ttl));
       }
     }
     Changed();
   }
-  outbox.Send(options_.recall_wait);
+  outbox.Send(answer_within);
 }
 
 void RuntimeStore::Recall(std::span<const PoolSegmentId> segments, Outbox& outbox) {
   const Instant now = clock_.Now();
   for (const PoolSegmentId& id : segments) {
     const SessionId session = pools_.FindLive(id.pool)->session();
-    const std::optional<ShareSerial> share =
-        pools_.Recall(id, After(now, options_.recall_wait), now);
+    const std::optional<ShareSerial> share = pools_.Recall(id, After(now, times_.recall_wait), now);
     if (!share.has_value()) continue;
     ++counters_.recalls_sent;
+    Note({.kind = EventKind::kRecalled,
+          .session = session,
+          .subject = std::to_string(id.pool.value()),
+          .bytes = shape_.segment_size});
     outbox.AddPoolRecall(session, id.pool, *share);
   }
 }
@@ -182,26 +206,21 @@ void RuntimeStore::Lose(const Status& reason, Outbox& outbox) {
   LoseExports(reason, outbox);
   for (const PoolTable::ExpiredPool& lost : pools_.Expire(kNever)) {
     ++counters_.pools_lost;
+    Note({.kind = EventKind::kPoolLost,
+          .session = lost.session,
+          .subject = std::to_string(lost.pool.value())});
     outbox.AddPoolLost(lost.session, lost.pool, Reason::kDeviceLost);
   }
 }
 
 void RuntimeStore::RunDestroyer() {
-  MutexLock lock(mutex_);
-  while (true) {
-    while (leaving_.empty() && !closing_) waste_.Wait(mutex_);
-    if (leaving_.empty()) return;
-    {
-      std::vector<Segment> batch = std::exchange(leaving_, {});
-      lock.Unlock();
-      Bytes destroyed;
-      for (const Segment& segment : batch) destroyed += segment.size();
-      batch.clear();
-      lock.Lock();
-      arena_.Left(destroyed);
-      CountPinned();
-    }
+  const MutexLock lock(mutex_);
+  while (const std::optional<Bytes> destroyed = leaving_.DestroyNext(mutex_)) {
+    arena_.Left(*destroyed);
+    CountPinned();
+    trimmed_.NotifyAll();
     Changed();
+    Note({.kind = EventKind::kSegmentsDestroyed, .bytes = *destroyed});
   }
 }
 

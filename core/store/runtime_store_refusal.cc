@@ -10,15 +10,6 @@
 namespace tenure {
 namespace {
 
-Bytes Requested(const PoolRequest& request) {
-  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
-  Bytes sum;
-  for (const BufferSpec& spec : std::get<std::vector<BufferSpec>>(request.wanted)) {
-    sum += spec.size;
-  }
-  return sum;
-}
-
 // Of what is largest in it.
 BufferKind KindOf(const PoolRequest& request) {
   if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->kind;
@@ -35,6 +26,15 @@ std::string JoinBuffers(const std::vector<Buffer>& buffers) {
 }
 
 }  // namespace
+
+Bytes RuntimeStore::Requested(const PoolRequest& request) {
+  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
+  Bytes sum;
+  for (const BufferSpec& spec : std::get<std::vector<BufferSpec>>(request.wanted)) {
+    sum += spec.size;
+  }
+  return sum;
+}
 
 // An empty Pool has its place for everything side by side: none does with less.
 Bytes RuntimeStore::LeastBytes(const PoolRequest& request) const {
@@ -183,14 +183,29 @@ DeviceFit RuntimeStore::Fit(const PoolRequest& request) {
   }
   Pool unopened(PoolId(), request.session, shape_);
   Pool* const opened = FindPool(request.session);
+  if (cordoned_ && opened == nullptr) {
+    fit.verdict = FitVerdict::kCordoned;
+    fit.explanation = std::string(RefuseCordoned(request).message());
+    return fit;
+  }
   Pool& pool = opened != nullptr ? *opened : unopened;
-  const Bytes to_come = BytesToCome() + shape_.segment_size * pools_.Unused().size();
   fit.largest_now = pool.LargestFree(arena_.available() / shape_.segment_size);
-  fit.largest = pool.LargestFree(to_come / shape_.segment_size);
-
   const Pool::Placement placement = Place(request, pool);
   GiveBack(request, pool, placement);
   const Bytes need = shape_.segment_size * placement.missing.size();
+
+  // As if what nobody uses had come, of the own pool too.
+  const std::vector<PoolSegmentId> unused = pools_.Unused();
+  const Bytes to_come = BytesToCome() + shape_.segment_size * unused.size();
+  std::vector<Bytes> own;
+  for (const PoolSegmentId& id : unused) {
+    if (id.pool == pool.id()) own.push_back(id.offset);
+  }
+  pool.SetAside(own);
+  fit.largest = pool.LargestFree(to_come / shape_.segment_size);
+  const Pool::Placement later = Place(request, pool);
+  GiveBack(request, pool, later);
+  pool.TakeBack(own);
   // As Serve has it: whoever came before keeps the room for itself.
   const bool behind = std::any_of(waiters_.begin(), waiters_.end(), [&](const Waiter* other) {
     return !placement.placed() && (other->request.session == request.session || Lacks(*other));
@@ -201,7 +216,7 @@ DeviceFit RuntimeStore::Fit(const PoolRequest& request) {
             ? "the session's pool has a place for it"
             : absl::StrCat("the pool takes ", FormatBytes(need), " more for it, and ",
                            FormatBytes(arena_.available()), " are there for the taking");
-  } else if (placement.possible() && need <= to_come) {
+  } else if (later.possible() && shape_.segment_size * later.missing.size() <= to_come) {
     fit.verdict = FitVerdict::kAfterReclaim;
     fit.explanation = behind ? "it fits, behind those who wait already"
                              : "it fits once segments that nobody uses, or that are on their way"

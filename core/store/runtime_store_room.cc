@@ -16,7 +16,11 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
   const MutexLock lock(mutex_);
   TENURE_RETURN_IF_ERROR(lost_);
   const Instant now = clock_.Now();
-  TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, options_.lease_ttl, now));
+  if (cordoned_ && FindPool(request.session) == nullptr) {
+    ++counters_.refusals[std::string(ReasonName(Reason::kCordoned))];
+    return RefuseCordoned(request);
+  }
+  TENURE_ASSIGN_OR_RETURN(Pool* const pool, pools_.Open(request.session, times_.lease_ttl, now));
   Waiter waiter{.request = request,
                 .pool = pool->id(),
                 .give_up = After(now, request.wait),
@@ -32,9 +36,18 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
   waiters_.insert(behind, &waiter);
   Serve();
   StatusOr<PoolGrant> grant = Await(waiter, limits);
-  if (!grant.ok()) {
+  if (grant.ok()) {
+    counters_.waits.Record(clock_.Now() - now);
+  } else {
     const std::optional<ErrorDetail> detail = DetailOf(grant.status());
-    ++counters_.refusals[detail.has_value() ? detail->reason : "INTERNAL"];
+    const std::string reason = detail.has_value() ? detail->reason : "INTERNAL";
+    ++counters_.refusals[reason];
+    Note({.kind = EventKind::kBuffersRefused,
+          .session = request.session,
+          .subject = std::to_string(waiter.pool.value()),
+          .bytes = Requested(request),
+          .took = clock_.Now() - now,
+          .detail = reason});
   }
   return grant;
 }
@@ -47,14 +60,13 @@ StatusOr<PoolGrant> RuntimeStore::Await(Waiter& waiter, const CallLimits& limits
     if (closing_) alive = Error(Reason::kShuttingDown, "the daemon is stopping");
     if (waiter.growth == nullptr && alive.ok()) {
       Outbox outbox(events_);
-      Press(waiter, outbox);
-      if (!outbox.empty()) {
+      if (Press(waiter, outbox)) {
+        const Duration answer_within = times_.recall_wait;
         mutex_.Unlock();
-        outbox.Send(options_.recall_wait);
+        outbox.Send(answer_within);
         mutex_.Lock();
         continue;
       }
-      if (waiter.result.has_value() || waiter.growth != nullptr) continue;
     }
     const bool over = HasReason(alive, Reason::kDeadline);
     const bool hopeless =
@@ -107,6 +119,7 @@ void RuntimeStore::Serve() {
     waiters_.erase(each);
     waiter.done.NotifyAll();
   }
+  peak_allocated_ = std::max(peak_allocated_, Allocated());
 }
 
 Pool::Placement RuntimeStore::Place(const PoolRequest& request, Pool& pool) {
@@ -216,6 +229,13 @@ void RuntimeStore::EndGrowth(Growth& growth, StatusOr<std::vector<Segment>> crea
     const Bytes never_created = shape_.segment_size * (growth.offsets.size() - unused.size());
     arena_.Return(std::move(unused), never_created, now);
   }
+  if (whole) {
+    const Pool* const pool = pools_.FindLive(growth.pool);
+    Note({.kind = EventKind::kPoolGrew,
+          .session = pool == nullptr ? SessionId() : pool->session(),
+          .subject = std::to_string(growth.pool.value()),
+          .bytes = shape_.segment_size * growth.offsets.size()});
+  }
   if (Waiter* const waiter = growth.waiter) {
     waiter->growth = nullptr;
     if (!created.ok()) {
@@ -238,26 +258,31 @@ bool RuntimeStore::Promised(const Waiter& waiter) const {
 }
 
 // Only the first that lacks bytes asks: the others would ask for the same ones.
-void RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
+bool RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
   const auto first = std::find_if(waiters_.begin(), waiters_.end(),
                                   [](const Waiter* other) { return Lacks(*other); });
-  if (first == waiters_.end() || *first != &waiter || waiter.need <= BytesToCome()) return;
+  if (first == waiters_.end() || *first != &waiter || waiter.need <= BytesToCome()) return false;
   const Bytes lacking = waiter.need - BytesToCome();
   std::vector<PoolSegmentId> unused = pools_.Unused();
   const uint64_t wanted = AlignUp(lacking, shape_.segment_size) / shape_.segment_size;
   if (unused.size() >= wanted) {
+    // Its own may be those that it would lie in.
+    std::stable_partition(unused.begin(), unused.end(),
+                          [&](const PoolSegmentId& id) { return id.pool != waiter.pool; });
     unused.resize(wanted);
     Recall(unused, outbox);
     Changed();
-    return;
+    return true;
   }
-  if (waiter.asked_until != Instant()) return;
+  if (waiter.asked_until != Instant()) return false;
   for (const PoolTable::Holding& holding : pools_.Holdings()) {
     if (!holding.live || holding.bytes.granted.zero()) continue;
     outbox.AddMemoryWanted(holding.session, holding.pool,
                            lacking - shape_.segment_size * unused.size());
   }
-  waiter.asked_until = outbox.empty() ? Instant() : After(clock_.Now(), options_.recall_wait);
+  if (outbox.empty()) return false;
+  waiter.asked_until = After(clock_.Now(), times_.recall_wait);
+  return true;
 }
 
 }  // namespace tenure

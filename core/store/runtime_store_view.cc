@@ -36,17 +36,30 @@ PoolView RuntimeStore::ViewOf(PoolId pool) const {
           .device_uuid = device_.info().uuid,
           .size = shape_.size(),
           .segment_size = shape_.segment_size,
-          .ttl = options_.lease_ttl};
+          .ttl = times_.lease_ttl};
 }
 
 RuntimeStore::Snapshot RuntimeStore::TakeSnapshot() const {
   const MutexLock lock(mutex_);
-  Snapshot snapshot{.ledger = LedgerNow(), .counters = counters_, .waiting = waiters_.size()};
+  Snapshot snapshot{
+      .ledger = LedgerNow(),
+      .peaks = {.reserved = arena_.peak_reserved(), .allocated = peak_allocated_},
+      .cached_segments = arena_.cached_segments(),
+      .counters = counters_,
+      .waiting = waiters_.size(),
+  };
   for (const PoolTable::Holding& holding : pools_.Holdings()) {
     snapshot.pools += holding.live;
     snapshot.buffers += holding.buffers;
+    snapshot.segments += holding.bytes.segments / shape_.segment_size;
   }
   return snapshot;
+}
+
+void RuntimeStore::ForgetPeaks() {
+  const MutexLock lock(mutex_);
+  arena_.ForgetPeak();
+  peak_allocated_ = Allocated();
 }
 
 PoolTable::Use RuntimeStore::UseBy(SessionId session) const {
@@ -72,6 +85,7 @@ void RuntimeStore::Validate() const {
   const Ledger ledger = LedgerNow();
   TENURE_CHECK(ledger.capacity == ledger.allocated() + ledger.free() + ledger.stranded);
   TENURE_CHECK(ledger.largest_free <= ledger.free());
+  TENURE_CHECK(ledger.allocated() == Allocated() && Allocated() <= peak_allocated_);
 }
 
 }  // namespace tenure

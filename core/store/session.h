@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
@@ -18,7 +19,8 @@ struct SessionIdentity {
   std::string instance;
   uid_t uid = 0;
   gid_t gid = 0;
-  pid_t pid = 0;  // 0 if it cannot be seen
+  pid_t pid = 0;                   // 0 if it cannot be seen
+  std::vector<gid_t> groups = {};  // its supplementary ones
 };
 
 // What Sessions are told without asking. Called without any lock held; must not wait.

@@ -41,6 +41,8 @@ Store::Store(StoreOptions options, std::vector<DeviceOptions> devices, const Clo
       parsed_models_(kKeptHeaders) {
   TENURE_CHECK(!devices.empty());
   for (DeviceOptions& device : devices) {
+    device.store.event_log = &event_log_;
+    device.runtime.event_log = &event_log_;
     devices_.push_back(std::make_unique<DeviceStore>(*device.device, device.store, clock_,
                                                      copy_engine_, ids_, events));
     runtimes_.push_back(
@@ -55,6 +57,7 @@ SessionId Store::OpenSession(const SessionIdentity& identity) {
   const SessionId session = session_ids_.Next();
   for (const auto& device : devices_) device->OpenSession(session, identity);
   for (const auto& runtime : runtimes_) runtime->OpenSession(session, identity);
+  NoteSession(EventKind::kSessionOpened, session, identity.program + "/" + identity.instance);
   return session;
 }
 
@@ -74,6 +77,12 @@ void Store::EndSession(SessionId session) {
   load_requests_.Forget(session);
   acquire_requests_.Forget(session);
   pool_requests_.Forget(session);
+  NoteSession(EventKind::kSessionEnded, session, {});
+}
+
+void Store::NoteSession(EventKind kind, SessionId session, std::string subject) {
+  event_log_.Record(
+      {.at = clock_.Now(), .kind = kind, .session = session, .subject = std::move(subject)});
 }
 
 void Store::SetSurviving(SessionId session, const std::map<std::string, Surviving>& sizes) {

@@ -126,12 +126,15 @@ class Store {
   const std::vector<std::unique_ptr<DeviceStore>>& devices() const { return devices_; }
   const std::vector<std::unique_ptr<RuntimeStore>>& runtimes() const { return runtimes_; }
   const std::vector<ModelRoot>& model_roots() const { return options_.model_roots; }
+  // What happened, for all to read.
+  const EventLog& event_log() const { return event_log_; }
   // Over all Devices and both arenas: leases on Regions and Pools, and their Shares.
   RegionUse UseBy(SessionId session) const;
   // Loads that were refused before a Device was asked: by Reason, since start.
   std::map<std::string, uint64_t> RefusedLoads() const;
 
  private:
+  void NoteSession(EventKind kind, SessionId session, std::string subject);
   bool IsLive(SessionId session, LeaseId lease) const;
   StatusOr<RuntimeStore*> RuntimeFor(SessionId session, const std::string& device) const;
   bool Holds(SessionId session, const PoolGrant& grant) const;
@@ -154,6 +157,7 @@ class Store {
   ParsedModels parsed_models_;
   IdSequence<SessionId> session_ids_;
   IdSequences ids_;
+  EventLog event_log_;
   std::vector<std::unique_ptr<Device>> hardware_;
   std::vector<std::unique_ptr<DeviceStore>> devices_;    // in the order of the configuration
   std::vector<std::unique_ptr<RuntimeStore>> runtimes_;  // likewise

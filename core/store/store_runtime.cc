@@ -79,7 +79,10 @@ StatusOr<RuntimeStore*> Store::RuntimeFor(SessionId session, const std::string& 
       continue;
     }
     if (runtimes_.size() == 1 || runtime->UseBy(session).pools > 0) return runtime.get();
-    if (best == nullptr || runtime->Available() > best->Available()) best = runtime.get();
+    const bool better =
+        best == nullptr || (best->cordoned() && !runtime->cordoned()) ||
+        (best->cordoned() == runtime->cordoned() && runtime->Available() > best->Available());
+    if (better) best = runtime.get();
   }
   if (best != nullptr) return best;
   return Error(Reason::kDeviceNotFound, absl::StrCat("no such device: ", device),

@@ -16,6 +16,7 @@
 
 #include "core/base/unique_fd.h"
 #include "tenure/client.h"
+#include "tests/client/cli_fixture.h"
 #include "tests/client/model_files.h"
 #include "tests/client/program.h"
 #include "tests/support/daemon_process.h"
@@ -27,29 +28,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-class CliTest : public ::testing::Test {
- protected:
-  struct Outcome {
-    int code = 0;
-    std::string out;
-    std::string err;
-  };
-
-  Outcome Run(std::vector<std::string> arguments) {
-    std::vector<std::string> all = {TENURECTL_PATH, "--directory", daemon_.directory()};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    Program program(std::move(all), temp_ / "ctl");
-    Outcome outcome;
-    outcome.code = program.Wait();
-    outcome.out = program.Out();
-    outcome.err = program.Err();
-    return outcome;
-  }
-
-  DaemonProcess daemon_{DaemonSettings{}};
-  const TempDir temp_;
-};
 
 TEST_F(CliTest, LoadsShowsAndUnloadsAModel) {
   const ModelFile file = WriteModel(daemon_, "a", 8);

@@ -32,12 +32,12 @@ constexpr int kEccUncorrectable = 214;
 
 class GpuTest : public ::testing::Test {
  protected:
-  // A machine of two GPUs with 1 GiB each, the second as the test wants it, for this process and
-  // those that it starts. A process has one machine: run one test in each.
-  EmulatedGpu& MakeMachine(const emulated::GpuConfig& second = {}) {
+  // A machine of two GPUs with as much memory, the second as the test wants it, for this process
+  // and those that it starts. A process has one machine: run one test in each.
+  EmulatedGpu& MakeMachine(const emulated::GpuConfig& second = {}, Bytes memory = GiB(1)) {
     emulated::MachineConfig config;
     config.gpus = {emulated::GpuConfig(), second};
-    for (emulated::GpuConfig& gpu : config.gpus) gpu.memory = GiB(1);
+    for (emulated::GpuConfig& gpu : config.gpus) gpu.memory = memory;
     machine_ = std::make_unique<EmulatedGpu>(memory_.MakeDir("gpus"), config);
     for (const std::string& variable : machine_->Environment()) {
       const size_t end = variable.find('=');
@@ -228,6 +228,36 @@ TEST_F(GpuTest, ADriverThatHangsUnnoticedDelaysTheEndByItsTimeoutAtMost) {
     EXPECT_LT(clock.Now() - told, kDrain + std::chrono::seconds(2) + kSlack) << entry;
     machine.ClearFaults();
   }
+}
+
+class ProductionConfigTest : public GpuTest {
+ protected:
+  std::vector<std::string> ProductionCommand() const {
+    return {TENURED_PATH,  "--config",     std::string(TENURE_CONFIGS) + "/production.yaml",
+            "--directory", directory(),    "--metrics-address",
+            "127.0.0.1:0", "--model-root", "models=" + temp_.MakeDir("models")};
+  }
+};
+
+TEST_F(ProductionConfigTest, ServesFromItsGpu) {
+  MakeMachine({}, GiB(16));
+  daemon_ = std::make_unique<Program>(ProductionCommand(), temp_ / "tenured");
+  ASSERT_TRUE(Eventually([this] {
+    return client::CheckHealth(directory(), std::chrono::seconds(1)).value_or(false);
+  })) << daemon_->Err();
+  const auto client = Client::Connect({.directory = directory(), .program = "test"});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto status = client->Status();
+  ASSERT_EQ(status->devices.size(), 1u);
+  EXPECT_EQ(status->devices[0].name, "gpu:0");
+  EXPECT_EQ(status->devices[0].arenas[0].capacity, GiB(9).count());
+  EXPECT_EQ(status->devices[0].arenas[1].capacity, GiB(3).count());
+}
+
+TEST_F(ProductionConfigTest, DoesNotServeWithoutAGpu) {
+  Program daemon(ProductionCommand(), temp_ / "refused");
+  EXPECT_EQ(daemon.Wait(), 1);
+  EXPECT_THAT(daemon.Err(), HasSubstr("tenured --check-device"));
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ std::string ConfigText(const TenuredSettings& settings, const std::string& direc
 
 Tenured::Tenured(const TenuredSettings& settings)
     : wrapper_(settings.wrapper),
+      environment_(settings.environment),
       executable_(settings.executable.empty() ? TENURED_PATH : settings.executable),
       directory_(temp_.MakeDir("run")),
       models_(temp_.MakeDir("models")),
@@ -59,7 +60,10 @@ Tenured::~Tenured() = default;
 
 void Tenured::Start() {
   // The directory as a flag too: a TENURE_DIR in the environment overrides the file.
-  std::vector<std::string> command = wrapper_;
+  std::vector<std::string> command;
+  if (!environment_.empty()) command.emplace_back("/usr/bin/env");
+  command.insert(command.end(), environment_.begin(), environment_.end());
+  command.insert(command.end(), wrapper_.begin(), wrapper_.end());
   command.insert(command.end(), {executable_, "--config", config_, "--directory", directory_});
   process_ = std::make_unique<Program>(std::move(command), temp_ / "tenured");
   const auto give_up = SteadyClock().Now() + kPatience;
@@ -78,6 +82,8 @@ void Tenured::Start() {
 std::string Tenured::Seen(const std::string& path) const {
   return wrapper_.empty() ? path : "/proc/" + std::to_string(pid()) + "/root" + path;
 }
+
+int Tenured::Wait() { return process_->Wait(); }
 
 void Tenured::Kill() {
   kill(pid(), SIGKILL);

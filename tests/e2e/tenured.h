@@ -34,6 +34,8 @@ struct TenuredSettings {
   // A program, with arguments, that ends in executing the daemon, whose command line follows. The
   // directory is then looked at as the daemon sees it.
   std::vector<std::string> wrapper = {};
+  // NAME=VALUE, added to what the test's own process has.
+  std::vector<std::string> environment = {};
 };
 
 // A `tenured` process that serves metrics, with a directory, a log and an empty model root of its
@@ -62,6 +64,8 @@ class Tenured {
   // The daemon's `path`, from here.
   std::string Seen(const std::string& path) const;
 
+  // Waits for its end, which somebody else brings about; its exit status, or -1 if a signal did.
+  int Wait();
   // SIGKILL, and waits for its end.
   void Kill();
   // SIGSTOP and SIGCONT.
@@ -77,6 +81,7 @@ class Tenured {
 
   const TempDir temp_;
   const std::vector<std::string> wrapper_;
+  const std::vector<std::string> environment_;
   const std::string executable_;
   const std::string directory_;
   const std::string models_;

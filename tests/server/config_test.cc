@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
@@ -13,12 +14,20 @@ namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 std::string Message(const Status& status) { return std::string(status.message()); }
 
+// Without what says where each value comes from.
+StatusOr<Config> Parse(const std::string& text) {
+  StatusOr<LoadedConfig> loaded = ParseConfig(text, "f.yaml");
+  if (!loaded.ok()) return loaded.status();
+  return std::move(loaded->config);
+}
+
 TEST(ConfigTest, AnEmptyFileIsTheDefaults) {
   for (const char* text : {"", "# nothing\n", "log:\nweights:\n"}) {
-    const StatusOr<Config> config = ParseConfig(text, "f.yaml");
+    const StatusOr<Config> config = Parse(text);
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->directory, "/run/tenure");
     EXPECT_EQ(config->retain_ttl, std::chrono::minutes(10));
@@ -27,10 +36,10 @@ TEST(ConfigTest, AnEmptyFileIsTheDefaults) {
 }
 
 TEST(ConfigTest, EveryKeyIsRead) {
-  const StatusOr<Config> config = ParseConfig(R"(
+  const StatusOr<Config> config = Parse(R"(
 directory: /tmp/d
 log: {level: debug, format: json}
-metrics: {address: ""}
+metrics: {address: "", model_bytes: true}
 model_roots:
   - {name: a, path: /models/a}
   - {name: b, path: /models/b}
@@ -39,7 +48,7 @@ models:
   - {name: n, path: a/n}
 devices:
   - {name: "host:1", backend: host, total: 1GiB, weights: 25%, huge_pages: try}
-  - {backend: cuda, uuid: GPU-7e4e, weights: 2GiB}
+  - {backend: cuda, uuid: GPU-7e4e, total: 90%, weights: all-2GiB, runtime: 1GiB}
 weights: {segment_size: 4MiB, single_segment: true, retain_ttl: 0, cache_ttl: never, recall_wait: 50ms,
           idle_unload_after: 1h, concurrent_loads: 3}
 leases: {ttl: 20s, heartbeat_interval: 4s}
@@ -48,8 +57,9 @@ drain_timeout: 1m
 driver_timeout: 7s
 copy_threads: 5
 max_watchers: 0
-)",
-                                              "f.yaml");
+socket: {mode: 0600, group: "1000"}
+admin: {uids: [1000, 1001], gids: 5, unload: true}
+)");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->directory, "/tmp/d");
   EXPECT_EQ(config->log.level, "debug");
@@ -65,12 +75,16 @@ max_watchers: 0
           {.name = "n", .path = "a/n"}}));
   ASSERT_EQ(config->devices.size(), 2u);
   EXPECT_EQ(config->devices[0].name, "host:1");
-  EXPECT_EQ(config->devices[0].total, GiB(1));
-  EXPECT_EQ(config->devices[0].weights, SizeOrPercent(Percent{25}));
+  EXPECT_EQ(config->devices[0].total, Amount(GiB(1)));
+  EXPECT_EQ(config->devices[0].weights, Amount(Percent{25}));
   EXPECT_EQ(config->devices[0].huge_pages, HugePages::kTry);
   EXPECT_EQ(config->devices[1].name, "gpu:0");
   EXPECT_EQ(config->devices[1].backend, Backend::kCuda);
   EXPECT_EQ(config->devices[1].uuid, "GPU-7e4e");
+  EXPECT_EQ(config->devices[1].total, Amount(Percent{90}));
+  EXPECT_EQ(config->devices[1].weights, Amount(AllBut{GiB(2)}));
+  EXPECT_EQ(config->devices[1].runtime, Amount(GiB(1)));
+  EXPECT_EQ(config->devices[1].place, "f.yaml:13");
   EXPECT_EQ(config->driver_timeout, seconds(7));
   EXPECT_EQ(config->segment_size, MiB(4));
   EXPECT_TRUE(config->single_segment);
@@ -85,6 +99,12 @@ max_watchers: 0
   EXPECT_EQ(config->drain_timeout, seconds(60));
   EXPECT_EQ(config->copy_threads, 5);
   EXPECT_EQ(config->max_watchers, 0);
+  EXPECT_TRUE(config->metrics_model_bytes);
+  EXPECT_EQ(config->socket.mode, 0600u);
+  EXPECT_EQ(config->socket.group, "1000");
+  EXPECT_EQ(config->admin.uids, (std::vector<uint32_t>{1000, 1001}));
+  EXPECT_EQ(config->admin.gids, std::vector<uint32_t>{5});
+  EXPECT_TRUE(config->admin.unload);
   EXPECT_TRUE(CheckConfig(*config).ok());
 }
 
@@ -105,12 +125,18 @@ TEST(ConfigTest, FaultsNameFileLineAndKey) {
       {"devices:\n- backend: tape\n", "f.yaml:2: devices[0].backend: expected one of host, cuda"},
       {"devices:\n- huge_pages: maybe\n", "f.yaml:2: devices[0].huge_pages: expected one of off"},
       {"devices:\n- weights: 120%\n", "f.yaml:2: devices[0].weights: expected a size"},
-      {"devices:\n- total: 70%\n", "f.yaml:2: devices[0].total: expected a size"},
+      {"devices:\n- total: 0%\n", "f.yaml:2: devices[0].total: expected a size"},
+      {"devices:\n- total: all-\n", "f.yaml:2: devices[0].total: expected a size"},
+      {"socket: {mode: 999}\n", "socket.mode: expected an octal mode"},
+      {"socket: {mode: 0066}\n", "socket.mode: expected an octal mode"},
+      {"admin: {uids: [root]}\n", "admin.uids: expected whole numbers, not \"root\""},
+      {"admin: {uids: [[1]]}\n", "admin.uids: expected single values"},
+      {"admin:\n  unlaod: true\n", "f.yaml:2: admin.unlaod: is no key"},
       {"model_roots:\n- {path: /a}\n", "f.yaml:2: model_roots[0]: name is missing"},
       {"models:\n- {name: a}\n", "f.yaml:2: models[0]: path is missing"},
       {"models:\n- {name: \"a b\", path: x}\n", "f.yaml:2: models[0]: a model's name has"},
       {"models:\n- {name: a, path: x, pin: maybe}\n", "models[0].pin: expected true or false"},
-      {"log: {level: loud}\n", "f.yaml:1: log.level: expected trace"},
+      {"log: {level: loud}\n", "f.yaml:1: log.level: expected one of trace, debug"},
       {"copy_threads: 0\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"copy_threads: 2KiB\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"weights: {segment_size: 3MiB}\n", "weights.segment_size: must be a multiple of 2MiB"},
@@ -123,7 +149,7 @@ TEST(ConfigTest, FaultsNameFileLineAndKey) {
       {"directory: /a\n---\ndirectory: /b\n", "expected one document"},
   };
   for (const Case& each : kCases) {
-    const StatusOr<Config> config = ParseConfig(each.text, "f.yaml");
+    const StatusOr<Config> config = Parse(each.text);
     ASSERT_FALSE(config.ok()) << each.text;
     EXPECT_THAT(Message(config.status()), HasSubstr(each.fault));
   }
@@ -134,7 +160,7 @@ TEST(ConfigTest, ATtlThatIsNoDurationIsRefused) {
        {"-1", "\"\"", "5 m", "1e18", "5", "true", "~", "[]", "{}", "1h 30m", ".inf"}) {
     for (const char* key : {"retain_ttl", "cache_ttl", "idle_unload_after"}) {
       const std::string text = std::string("weights:\n  ") + key + ": " + value + "\n";
-      const StatusOr<Config> config = ParseConfig(text, "f.yaml");
+      const StatusOr<Config> config = Parse(text);
       ASSERT_FALSE(config.ok()) << text;
       EXPECT_THAT(Message(config.status()), HasSubstr(std::string("f.yaml:2: weights.") + key));
     }
@@ -142,7 +168,7 @@ TEST(ConfigTest, ATtlThatIsNoDurationIsRefused) {
 }
 
 TEST(ConfigTest, AllFaultsAreToldAtOnce) {
-  const StatusOr<Config> config = ParseConfig("a: 1\nb: 2\ncopy_threads: x\n", "f.yaml");
+  const StatusOr<Config> config = Parse("a: 1\nb: 2\ncopy_threads: x\n");
   ASSERT_FALSE(config.ok());
   EXPECT_THAT(Message(config.status()), HasSubstr("f.yaml:1: a"));
   EXPECT_THAT(Message(config.status()), HasSubstr("f.yaml:2: b"));
@@ -200,6 +226,24 @@ TEST(CheckConfigTest, RefusesWhatContradictsItself) {
                 c.models = {{.name = "m", .path = "p"}, {.name = "m", .path = "q"}};
               }),
               HasSubstr("comes twice: m"));
+}
+
+TEST(CheckConfigTest, AFaultNamesThePlaceOfTheValue) {
+  const auto fault = [](const std::string& text) {
+    const StatusOr<LoadedConfig> loaded = ParseConfig(text, "f.yaml");
+    if (!loaded.ok()) return Message(loaded.status());
+    return Message(CheckConfig(loaded->config, loaded->origins));
+  };
+  EXPECT_THAT(fault("leases:\n  heartbeat_interval: 40s\n"),
+              StartsWith("f.yaml:2: leases.heartbeat_interval: must be shorter"));
+  EXPECT_THAT(fault("leases:\n  ttl: 5s\n"), StartsWith("f.yaml:2: leases.heartbeat_interval"));
+  EXPECT_THAT(fault("\ndirectory: run\n"), StartsWith("f.yaml:2: directory: expected an absolute"));
+  EXPECT_THAT(fault("devices:\n- name: host:0\n- weights: 5%\n"),
+              StartsWith("f.yaml:3: devices: the name comes twice: host:0"));
+  EXPECT_THAT(fault("devices:\n- {weights: 5%}\n- weights: 5%\n  name: host:0\n"),
+              StartsWith("f.yaml:4: devices: the name comes twice: host:0"));
+  EXPECT_THAT(fault("models:\n- {name: a, path: x}\n- {name: a, path: y}\n"),
+              StartsWith("f.yaml:3: models: the name comes twice: a"));
 }
 
 }  // namespace

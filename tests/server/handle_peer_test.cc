@@ -1,10 +1,13 @@
 #include "server/handle_peer.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <optional>
 #include <poll.h>
 #include <sched.h>
 #include <unistd.h>
+#include <vector>
 
 #include "server/socket_listener.h"
 #include "tests/server/handle_client.h"
@@ -33,6 +36,32 @@ TEST(PeerTest, IsWhoConnected) {
   EXPECT_EQ(peer->pid, getpid());
   ASSERT_TRUE(peer->pidfd.valid());
   EXPECT_FALSE(Readable(peer->pidfd, 0));
+}
+
+TEST(PeerTest, HasItsSupplementaryGroups) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can change its groups";
+  const TempDir directory;
+  const std::string path = directory / "handle.sock";
+  StatusOr<SocketListener> listener =
+      SocketListener::Listen(SocketKind::kPackets, path, 0600, std::nullopt);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::vector<gid_t> groups(100);  // more than are asked for at first
+  std::iota(groups.begin(), groups.end(), gid_t{1000});
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgroups(groups.size(), groups.data()) != 0) _exit(1);
+    const HandleClient client(path);
+    while (true) pause();
+  }
+  SocketListener::Acceptance accepted{.outcome = SocketListener::Outcome::kNobody, .socket = {}};
+  EXPECT_TRUE(Eventually([&] {
+    accepted = listener->Accept();
+    return accepted.socket.valid();
+  }));
+  const std::optional<HandlePeer> peer = IdentifyPeer(accepted.socket.get());
+  EXPECT_TRUE(peer.has_value() && peer->groups == groups);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(PeerTest, ThePidfdTellsTheEndOfTheProcess) {

@@ -105,7 +105,7 @@ TEST_F(HttpPagesTest, NoMoreMapsAreTakenAtATimeThanAFew) {
 
 TEST_F(HttpPagesTest, IsReadyWithDetailForEveryDeviceAndArena) {
   // Nothing is wanted, which is known once that was looked at.
-  wanted_->Start([] {});
+  wanted_->Start([](bool) {});
   ASSERT_TRUE(Comes([&] { return wanted_->GetProgress().ready; }));
   const HttpReply reply = Ask("/readyz");
   EXPECT_EQ(reply.status, 200);
@@ -127,15 +127,23 @@ TEST_F(HttpPagesTest, IsReadyWithDetailForEveryDeviceAndArena) {
 TEST_F(HttpPagesTest, IsNotReadyAsLongAsAModelIsPendingAndSaysWhich) {
   WantedModels wanted(*store_, directory_ / "other.yaml",
                       {{.name = "late", .path = "models/late.safetensors"}});
-  wanted.Start([] {});
+  wanted.Start([](bool) {});
   const auto pending = [&] { return json::parse(Pages(wanted).at("/readyz")().body)["models"]; };
   ASSERT_TRUE(Comes([&] { return pending()["pending"][0]["reason"] == "FILE_NOT_FOUND"; }));
   EXPECT_EQ(pending()["wanted"], 1);
   EXPECT_EQ(pending()["pending"][0]["name"], "late");
 }
 
+TEST_F(HttpPagesTest, ACordonedDeviceIsNamedAndTheDaemonIsReadyAllTheSame) {
+  wanted_->Start([](bool) {});
+  EXPECT_EQ(json::parse(Ask("/readyz").body)["devices"][0]["cordoned"], false);
+  ASSERT_TRUE(control_->SetCordoned("host:0", true).ok());
+  EXPECT_EQ(Ask("/readyz").status, 200);
+  EXPECT_EQ(json::parse(Ask("/readyz").body)["devices"][0]["cordoned"], true);
+}
+
 TEST_F(HttpPagesTest, IsNotReadyOnceTheOnlyDeviceIsLost) {
-  wanted_->Start([] {});
+  wanted_->Start([](bool) {});
   ASSERT_TRUE(Comes([&] { return Ask("/readyz").status == 200; }));
   device_->Lose();
   store_->Tick();

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "server/json.h"
 #include "server/map_parts.h"
 #include "tests/server/service_fixture.h"
 

@@ -18,7 +18,8 @@ namespace {
 std::map<std::string, double> Scrape(const Metrics& metrics) {
   std::map<std::string, double> series;
   for (const prometheus::MetricFamily& family : metrics.Collect()) {
-    EXPECT_TRUE(family.name.starts_with("tenure_")) << family.name;
+    EXPECT_TRUE(family.name.starts_with("tenure_") || family.name.starts_with("process_"))
+        << family.name;
     EXPECT_FALSE(family.help.empty()) << family.name;
     EXPECT_EQ(family.name.ends_with("_total"), family.type == prometheus::MetricType::Counter);
     for (const prometheus::ClientMetric& metric : family.metric) {
@@ -54,7 +55,8 @@ class MetricsTest : public ServiceTest {
     }
   }
 
-  const Metrics metrics_{*store_, sessions_};
+  ReloadLog reloads_;
+  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, MetricsOptions{}};
 };
 
 TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
@@ -86,7 +88,8 @@ TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
                            "tenure_buffer_requests_waiting",
                            "tenure_buffers_granted_total",
                            "tenure_buffers_released_total",
-                           "tenure_buffer_refusals_total",
+                           "tenure_buffer_wait_duration_seconds",
+                           "tenure_refusals_total",
                            "tenure_pool_segments_granted_total",
                            "tenure_pools_expired_total",
                            "tenure_pools_lost_total",
@@ -99,7 +102,21 @@ TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
                            "tenure_backend_segments_created_total",
                            "tenure_backend_segments_destroyed_total",
                            "tenure_backend_exports_total",
-                           "tenure_process_start_time_seconds"}) {
+                           "tenure_segments",
+                           "tenure_arena_peak_reserved_bytes",
+                           "tenure_arena_peak_allocated_bytes",
+                           "tenure_ownership_transfers_total",
+                           "tenure_load_queue_length",
+                           "tenure_loads_running",
+                           "tenure_load_phase_duration_seconds",
+                           "tenure_rpcs_total",
+                           "tenure_rpc_duration_seconds",
+                           "process_start_time_seconds",
+                           "process_cpu_seconds_total",
+                           "process_resident_memory_bytes",
+                           "process_open_fds",
+                           "process_max_fds",
+                           "process_threads"}) {
     const auto first = before.lower_bound(std::string(name) + "{");
     EXPECT_TRUE(first != before.end() && first->first.starts_with(std::string(name) + "{")) << name;
   }
@@ -122,7 +139,7 @@ TEST_F(MetricsTest, TellsWhatHappenedAndBalances) {
   EXPECT_EQ(series.at("tenure_models{device=host:0,state=ACTIVE}"), 1);
   EXPECT_EQ(series.at("tenure_loads_total{device=host:0,reuse=FRESH,result=ok}"), 1);
   EXPECT_EQ(series.at("tenure_load_duration_seconds{device=host:0,reuse=FRESH}"), 1);
-  EXPECT_EQ(series.at("tenure_copied_bytes_total{device=host:0}"), 20'000);
+  EXPECT_EQ(series.at("tenure_copied_bytes_total{device=host:0,source=file}"), 20'000);
   EXPECT_EQ(series.at("tenure_leases{device=host:0}"), 1);
   EXPECT_EQ(series.at("tenure_leases_granted_total{device=host:0}"), 1);
   EXPECT_EQ(series.at("tenure_sessions{state=LIVE}"), 1);
@@ -178,8 +195,85 @@ TEST_F(MetricsTest, ARefusalIsCountedUnderTheReasonThatWasAnswered) {
   const auto series = Scrape(metrics_);
   for (const std::string reason :
        {"CAPACITY", "BACKEND", "HELD_BY_LEASES", "FRAGMENTED", "RECLAIM_PENDING"}) {
-    EXPECT_EQ(series.at("tenure_buffer_refusals_total{device=host:0,reason=" + reason + "}"), 1)
-        << reason;
+    const std::string labels = "{device=host:0,arena=runtime,reason=" + reason + "}";
+    EXPECT_EQ(series.at("tenure_refusals_total" + labels), 1) << reason;
+  }
+}
+
+TEST_F(MetricsTest, PeaksStayUntilTheyAreForgotten) {
+  const auto peak = [this](const std::string& name, const std::string& arena) {
+    return Scrape(metrics_).at("tenure_arena_peak_" + name + "_bytes{device=host:0,arena=" + arena +
+                               "}");
+  };
+  v1::LoadModelRequest load = RequestFor("a", KiB(20), 1);
+  load.mutable_retain_ttl();
+  Load(load);
+  v1::AcquireBuffersRequest acquire;
+  acquire.add_buffers()->set_size(KiB(40).count());
+  v1::AcquireBuffersResponse granted;
+  ASSERT_TRUE(leases_->AcquireBuffers(Call().get(), acquire, &granted).ok());
+  v1::ReleaseBuffersRequest release;
+  release.mutable_buffers()->add_buffer_ids(granted.buffers(0).buffer_id());
+  v1::ReleaseBuffersResponse released;
+  ASSERT_TRUE(leases_->ReleaseBuffers(Call().get(), release, &released).ok());
+  v1::UnloadModelRequest unload;
+  unload.set_name("a");
+  v1::UnloadModelResponse unloaded;
+  ASSERT_TRUE(models_->UnloadModel(Call().get(), unload, &unloaded).ok());
+
+  EXPECT_EQ(peak("allocated", "weights"), KiB(20).count());
+  EXPECT_EQ(peak("reserved", "weights"), KiB(20).count());
+  // The segments on their way, which are as many as the buffer needs.
+  EXPECT_EQ(peak("allocated", "runtime"), KiB(64).count());
+  EXPECT_EQ(peak("reserved", "runtime"), KiB(64).count());
+  store_->devices()[0]->ForgetPeaks();
+  store_->runtimes()[0]->ForgetPeaks();
+  EXPECT_EQ(peak("allocated", "weights"), 0);
+  EXPECT_EQ(peak("reserved", "weights"), KiB(20).count());
+  EXPECT_EQ(peak("allocated", "runtime"), 0);
+}
+
+TEST_F(MetricsTest, CallsAreCountedByMethodAndCode) {
+  Load(RequestFor("a", KiB(4), 1));
+  v1::GetModelRequest request;
+  request.set_name("b");
+  v1::Model model;
+  EXPECT_EQ(ReasonOf(models_->GetModel(Call().get(), request, &model)), "MODEL_NOT_FOUND");
+  // The server counts a call once its reply is on its way.
+  ASSERT_TRUE(Comes([this] {
+    const auto series = Scrape(metrics_);
+    return series.at("tenure_rpcs_total{method=LoadModel,code=OK}") == 1 &&
+           series.at("tenure_rpcs_total{method=GetModel,code=NOT_FOUND}") == 1;
+  }));
+  const auto series = Scrape(metrics_);
+  EXPECT_EQ(series.at("tenure_rpc_duration_seconds{method=LoadModel}"), 1);
+  EXPECT_EQ(series.at("tenure_rpcs_total{method=other,code=OK}"), 0);
+}
+
+TEST_F(MetricsTest, TheLargestModelsAreNamedOnlyIfAskedFor) {
+  for (int i = 0; i < 40; ++i) {
+    Load(RequestFor("model-" + std::to_string(i), KiB(i < 8 ? 8 : 4), static_cast<uint32_t>(i)));
+  }
+  const auto named = [](const Metrics& metrics) {
+    std::map<std::string, double> series = Scrape(metrics);
+    std::erase_if(series,
+                  [](const auto& each) { return !each.first.starts_with("tenure_model_bytes{"); });
+    return series;
+  };
+  EXPECT_TRUE(named(metrics_).empty());
+  const auto models = named(Metrics(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true}));
+  EXPECT_EQ(models.size(), 32U);
+  EXPECT_EQ(models.at("tenure_model_bytes{device=host:0,model=model-7@1}"), KiB(8).count());
+}
+
+TEST_F(MetricsTest, LoadsThatCopyTellTheirPhases) {
+  const v1::LoadModelRequest request = RequestFor("a", KiB(4), 1);
+  Load(request);
+  Load(request);
+  const auto series = Scrape(metrics_);
+  for (const std::string phase : {"open", "parse", "place", "read", "copy", "publish"}) {
+    EXPECT_EQ(series.at("tenure_load_phase_duration_seconds{device=host:0,phase=" + phase + "}"), 1)
+        << phase;
   }
 }
 

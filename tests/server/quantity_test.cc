@@ -85,12 +85,29 @@ TEST(ParseSizeTest, RefusesEverythingElse) {
   }
 }
 
-TEST(ParseSizeOrPercentTest, ReadsShares) {
-  EXPECT_EQ(*ParseSizeOrPercent("70%"), SizeOrPercent(Percent{70}));
-  EXPECT_EQ(*ParseSizeOrPercent("12.5%"), SizeOrPercent(Percent{12.5}));
-  EXPECT_EQ(*ParseSizeOrPercent("64MiB"), SizeOrPercent(MiB(64)));
-  for (const char* text : {"0%", "101%", "-1%", "%", " 5%", "5 %", "1e1%", "nan%", "inf%", "5%%"}) {
-    EXPECT_FALSE(ParseSizeOrPercent(text).ok()) << '"' << text << '"';
+TEST(ParseAmountTest, ReadsSizesSharesAndAllButASize) {
+  EXPECT_EQ(*ParseAmount("70%"), Amount(Percent{70}));
+  EXPECT_EQ(*ParseAmount("12.5%"), Amount(Percent{12.5}));
+  EXPECT_EQ(*ParseAmount("64MiB"), Amount(MiB(64)));
+  EXPECT_EQ(*ParseAmount("all-4GiB"), Amount(AllBut{GiB(4)}));
+  EXPECT_EQ(*ParseAmount("all"), Amount(AllBut{}));
+  for (const char* text : {"0%", "101%", "-1%", "%", " 5%", "5 %", "1e1%", "nan%", "inf%", "5%%",
+                           "all-", "all-5%", "all- 4GiB", "all-all", "All", "4GiB-all"}) {
+    EXPECT_FALSE(ParseAmount(text).ok()) << '"' << text << '"';
+  }
+}
+
+TEST(WriteTest, WritesWhatIsReadBackTheSame) {
+  for (const char* text : {"0", "1", "1023", "1KiB", "1025", "3MiB", "1025MiB", "2TiB", "70%",
+                           "12.5%", "0.1%", "all", "all-4GiB"}) {
+    const StatusOr<Amount> amount = ParseAmount(text);
+    ASSERT_TRUE(amount.ok()) << amount.status();
+    EXPECT_EQ(WriteAmount(*amount), text);
+  }
+  for (const char* text : {"0", "never", "1ms", "200ms", "30s", "1m30s", "10m", "1h", "2d3h"}) {
+    const StatusOr<Duration> duration = ParseDuration(text);
+    ASSERT_TRUE(duration.ok()) << duration.status();
+    EXPECT_EQ(WriteDuration(*duration), text);
   }
 }
 
@@ -98,6 +115,8 @@ TEST(ResolveTest, TakesAPartOfTheWhole) {
   EXPECT_EQ(Resolve(Percent{50}, MiB(10)), MiB(5));
   EXPECT_EQ(Resolve(Percent{100}, Bytes(INT64_MAX)), Bytes(INT64_MAX));
   EXPECT_EQ(Resolve(MiB(64), MiB(10)), MiB(64));
+  EXPECT_EQ(Resolve(AllBut{MiB(4)}, MiB(10)), MiB(6));
+  EXPECT_EQ(Resolve(AllBut{MiB(11)}, MiB(10)), Bytes(0));
 }
 
 }  // namespace

@@ -20,11 +20,13 @@
 
 #include "core/store/store.h"
 #include "server/admin_service.h"
+#include "server/control.h"
 #include "server/gate.h"
 #include "server/lease_service.h"
 #include "server/memory_map.h"
 #include "server/model_service.h"
 #include "server/refusal_log.h"
+#include "server/rpc_metrics.h"
 #include "server/session_registry.h"
 #include "server/wanted_models.h"
 #include "tests/support/gated_files.h"
@@ -74,8 +76,15 @@ class ServiceTest : public ::testing::Test {
         std::make_unique<ModelService>(*store_, *wanted_, refusals_, *gate_, clock_, kMaxWatchers);
     lease_service_ = std::make_unique<LeaseService>(*store_, refusals_, *gate_, clock_);
     maps_ = std::make_unique<MapMaker>(*store_, clock_, kBootId);
+    control_ = std::make_unique<Control>(
+        *store_, sessions_, clock_, /*drain_timeout=*/std::chrono::milliseconds(100),
+        [this](SessionId session, const std::string& device, Duration) {
+          const MutexLock lock(mutex_);
+          asked_.emplace_back(session, device);
+        },
+        [this] { return reread_; });
     admin_service_ = std::make_unique<AdminService>(*store_, *wanted_, sessions_, refusals_, *gate_,
-                                                    *maps_, clock_, "127.0.0.1:1");
+                                                    *maps_, clock_, "127.0.0.1:1", *control_);
 
     const std::string target = "unix:" + (directory_ / "grpc.sock");
     grpc::ServerBuilder builder;
@@ -83,6 +92,10 @@ class ServiceTest : public ::testing::Test {
     builder.RegisterService(model_service_.get());
     builder.RegisterService(lease_service_.get());
     builder.RegisterService(admin_service_.get());
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+        interceptors;
+    interceptors.push_back(rpcs_.NewInterceptorFactory());
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
     server_ = builder.BuildAndStart();
     const auto channel = grpc::CreateChannel(target, grpc::InsecureChannelCredentials());
     models_ = v1::ModelService::NewStub(channel);
@@ -99,9 +112,10 @@ class ServiceTest : public ::testing::Test {
     store_->runtimes()[0]->Validate();
   }
 
-  std::string OpenSession() {
-    const StatusOr<SessionRegistry::Opened> opened =
-        sessions_.Open(*store_, SessionIdentity{.program = "tester", .instance = "0"});
+  // A process of root's, unless it is another one.
+  std::string OpenSession(const SessionIdentity& identity = {.program = "tester",
+                                                             .instance = "0"}) {
+    const StatusOr<SessionRegistry::Opened> opened = sessions_.Open(*store_, identity);
     EXPECT_TRUE(opened.ok()) << opened.status();
     return opened->token;
   }
@@ -150,6 +164,7 @@ class ServiceTest : public ::testing::Test {
   NoEvents events_;
   SessionRegistry sessions_{clock_, 10};
   RefusalLog refusals_{sessions_, clock_};
+  RpcMetrics rpcs_;
   SmallDevice* device_ = nullptr;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Gate> gate_;
@@ -157,6 +172,12 @@ class ServiceTest : public ::testing::Test {
   std::unique_ptr<ModelService> model_service_;
   std::unique_ptr<LeaseService> lease_service_;
   std::unique_ptr<MapMaker> maps_;
+  Mutex mutex_;
+  // Who was asked to let go of what.
+  std::vector<std::pair<SessionId, std::string>> asked_ ABSL_GUARDED_BY(mutex_);
+  // What becomes of a reload.
+  StatusOr<std::vector<ConfigChange>> reread_ = std::vector<ConfigChange>();
+  std::unique_ptr<Control> control_;
   std::unique_ptr<AdminService> admin_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::ModelService::Stub> models_;

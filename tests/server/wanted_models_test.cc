@@ -21,7 +21,7 @@ class WantedModelsTest : public ServiceTest {
     ready_ = false;
     own_.reset();  // one at a time has the file
     own_ = std::make_unique<WantedModels>(*store_, Path(), std::move(models));
-    own_->Start([this] { ready_ = true; });
+    own_->Start([this](bool ready) { ready_ = ready; });
   }
 
   std::string Path() const { return directory_ / "own.yaml"; }
@@ -249,6 +249,82 @@ TEST_F(WantedModelsTest, AFileOfPinsThatIsBrokenIsLeftOutAndNothingElse) {
   Start({Wish("a", KiB(40))});
   EXPECT_TRUE(BecomesReady());
   EXPECT_TRUE(Online("a"));
+}
+
+TEST_F(WantedModelsTest, WhatIsConfiguredAnewIsBroughtOnlineAndTheDaemonIsNotReadyUntilThen) {
+  Start({});
+  ASSERT_TRUE(ready_);
+  const WantedModel model = Wish("a", KiB(40));
+  files_.Hold("a.safetensors");
+  own_->SetConfigured({model});
+  files_.AwaitHeldRead();
+  EXPECT_FALSE(ready_);
+  EXPECT_EQ(own_->GetProgress().wanted, 1u);
+  files_.Release();
+  EXPECT_TRUE(BecomesReady());
+  EXPECT_TRUE(Online("a"));
+}
+
+TEST_F(WantedModelsTest, WhatIsConfiguredNoMoreGoesOfflineWithItsPinAndLeasesLive) {
+  const WantedModel kept = Wish("kept", KiB(8));
+  Start({Wish("a", KiB(40), /*pin=*/true), Wish("leased", KiB(8)), kept});
+  ASSERT_TRUE(BecomesReady());
+  const SessionId session = store_->OpenSession({.program = "holder", .instance = "0"});
+  ASSERT_TRUE(store_->Acquire(session, "leased", "", std::nullopt, "").ok());
+  own_->SetConfigured({kept});
+  EXPECT_EQ(store_->GetModel("a", {}, "")->state, RegionState::kRetained);
+  EXPECT_EQ(store_->GetModel("leased", {}, "")->state, RegionState::kDraining);
+  EXPECT_TRUE(Online("kept"));
+  EXPECT_TRUE(Saved().empty());
+  EXPECT_EQ(own_->GetProgress().wanted, 1u);
+  EXPECT_TRUE(ready_);
+}
+
+TEST_F(WantedModelsTest, AnotherPathIsANewRevisionOfTheName) {
+  WantedModel model = Wish("a", KiB(40));
+  Start({model});
+  ASSERT_TRUE(BecomesReady());
+  EXPECT_EQ(store_->GetModel("a", {}, "")->revision, Revision(1));
+  Wish("b", KiB(48));
+  model.path = "models/b.safetensors";
+  own_->SetConfigured({model});
+  EXPECT_TRUE(Comes([this] { return store_->GetModel("a", {}, "")->revision == Revision(2); }));
+  EXPECT_EQ(store_->GetModel("a", {}, "")->source, "models/b.safetensors");
+}
+
+TEST_F(WantedModelsTest, AnotherPinIsTakenOverWithoutReadingTheModelAgain) {
+  WantedModel model = Wish("a", KiB(40));
+  Start({model});
+  ASSERT_TRUE(BecomesReady());
+  const uint64_t copied = store_->devices()[0]->TakeSnapshot().counters.copied_bytes;
+  model.pin = true;
+  own_->SetConfigured({model});
+  EXPECT_TRUE(Comes([this] { return store_->GetModel("a", {}, "")->pinned; }));
+  EXPECT_EQ(store_->devices()[0]->TakeSnapshot().counters.copied_bytes, copied);
+}
+
+TEST_F(WantedModelsTest, WhatACallerPutUnderTheNameStaysWhenTheConfigurationLetsGo) {
+  Start({Wish("a", KiB(40))});
+  ASSERT_TRUE(BecomesReady());
+  v1::LoadModelRequest other = RequestFor("other", KiB(8), 1);
+  other.set_name("a");
+  Load(other);
+  own_->SetConfigured({});
+  EXPECT_TRUE(Online("a"));
+}
+
+TEST_F(WantedModelsTest, WhatIsTakenOutWhileItIsBeingLoadedDoesNotStayOnline) {
+  Start({});
+  files_.Hold("slow.safetensors");
+  own_->SetConfigured({Wish("slow", KiB(40))});
+  files_.AwaitHeldRead();
+  own_->SetConfigured({});
+  EXPECT_TRUE(ready_);
+  files_.Release();
+  EXPECT_TRUE(Comes([this] {
+    const StatusOr<ModelView> model = store_->GetModel("slow", {}, "");
+    return model.ok() && model->state == RegionState::kRetained;
+  }));
 }
 
 TEST_F(WantedModelsTest, StoppingDoesNotWaitForAFileThatHangs) {

@@ -29,6 +29,7 @@ from tenure.model import (
     UnloadResult,
 )
 from tenure.pool import BufferPool
+from tenure.refusal import DeviceFit, FitVerdict, Refusal
 from tenure.scope import Scope, ScopeBuffer
 
 __version__ = "0.1.0"
@@ -43,12 +44,15 @@ __all__ = [
     "Buffers",
     "Client",
     "DaemonStatus",
+    "DeviceFit",
     "DeviceStatus",
+    "FitVerdict",
     "Holder",
     "LeaseLostError",
     "LoadResult",
     "Model",
     "ModelState",
+    "Refusal",
     "Reuse",
     "Scope",
     "ScopeBuffer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tenure._early_losses import EarlyLosses
 from tenure._translate import seconds
 from tenure.v1 import model_pb2
 
@@ -48,23 +49,12 @@ class HeldLeases:
 
     def __init__(self) -> None:
         self._leases: dict[int, HeldLease] = {}
-        self._grants = 0
-        self._lost_early: dict[int, str] = {}
-
-    def begin_grant(self) -> None:
-        """From now on a lease may be granted, and even lost, that is not added yet. Calls nest."""
-        self._grants += 1
-
-    def end_grant(self) -> None:
-        """Ends what `begin_grant` began."""
-        self._grants -= 1
-        if self._grants == 0:
-            self._lost_early.clear()
+        self.early_losses = EarlyLosses()
 
     def add(self, lease: HeldLease) -> None:
         """Adds a lease. If the loss of it was told already, it is marked so."""
         self._leases[lease.lease_id] = lease
-        lease.lose(self._lost_early.pop(lease.lease_id, ""))
+        lease.lose(self.early_losses.reason_of(lease.lease_id))
 
     def remove(self, lease: HeldLease) -> None:
         """Removes a lease if it is there."""
@@ -74,8 +64,8 @@ class HeldLeases:
         """Ends a lease at the daemon's word."""
         if lease_id in self._leases:
             self._leases[lease_id].lose(reason)
-        elif self._grants > 0:
-            self._lost_early[lease_id] = reason
+        else:
+            self.early_losses.note(lease_id, reason)
 
     def lose_all(self, reason: str) -> None:
         """Ends all of them."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tenure._early_losses import EarlyLosses
 from tenure._pool_mapping import PoolMapping
 from tenure._translate import seconds
 from tenure.errors import protocol_error
@@ -141,33 +142,21 @@ class Pools:
 
     def __init__(self) -> None:
         self._pools: dict[int, HeldPool] = {}
-        self._grants = 0
-        self._lost_early: dict[int, str] = {}
-
-    def begin_grant(self) -> None:
-        """From now on a pool may be granted, and even lost, that is not added yet. Calls nest."""
-        self._grants += 1
-
-    def end_grant(self) -> None:
-        """Ends what `begin_grant` began."""
-        self._grants -= 1
-        if self._grants == 0:
-            self._lost_early.clear()
+        self.early_losses = EarlyLosses()
 
     def add(self, granted: buffer_pb2.Pool, called_at: float) -> HeldPool:
         """Adds the pool of a reply to a call made at `called_at`, unless it is there already."""
         pool = self._pools.get(granted.pool_id)
         if pool is None:
             pool = _pool_of(granted, called_at)
-            pool.lost_reason = self._lost_early.get(pool.pool_id, "")
+            pool.lost_reason = self.early_losses.reason_of(pool.pool_id)
             self._pools[pool.pool_id] = pool
         pool.granted_at = max(pool.granted_at, called_at)
         return pool
 
     def lose(self, pool_id: int, reason: str) -> None:
         """Ends a pool at the daemon's word."""
-        if self._grants > 0:
-            self._lost_early[pool_id] = reason
+        self.early_losses.note(pool_id, reason)
         if pool_id in self._pools:
             self._pools[pool_id].lose(reason)
 

@@ -45,6 +45,8 @@ RELEASE_LEASE = Method("/tenure.v1.LeaseService/ReleaseLease", lease_pb2.Release
 ACQUIRE_BUFFERS = Method("/tenure.v1.LeaseService/AcquireBuffers", buffer_pb2.AcquireBuffersResponse)
 RELEASE_BUFFERS = Method("/tenure.v1.LeaseService/ReleaseBuffers", buffer_pb2.ReleaseBuffersResponse)
 GET_STATUS = Method("/tenure.v1.AdminService/GetStatus", admin_pb2.GetStatusResponse)
+FIT = Method("/tenure.v1.AdminService/Fit", admin_pb2.FitResponse)
+EXPLAIN_REFUSAL = Method("/tenure.v1.AdminService/ExplainRefusal", admin_pb2.ExplainRefusalResponse)
 
 
 class Rpc:

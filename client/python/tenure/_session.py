@@ -81,14 +81,14 @@ class Session:
         """Goes around every call that may grant a lease or buffers, up to `hold` or `hold_buffers`."""
         self.check()
         with self.changed:
-            self.leases.begin_grant()
-            self.pools.begin_grant()
+            self.leases.early_losses.begin_grant()
+            self.pools.early_losses.begin_grant()
         try:
             yield
         finally:
             with self.changed:
-                self.leases.end_grant()
-                self.pools.end_grant()
+                self.leases.early_losses.end_grant()
+                self.pools.early_losses.end_grant()
 
     def hold(self, lease: HeldLease, deadline: Deadline) -> Window | None:
         """Takes a lease that was just granted into care, and opens a window on its region.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from google.protobuf.duration_pb2 import Duration
 
-from tenure import model
-from tenure.v1 import admin_pb2, model_pb2
+from tenure import model, refusal
+from tenure.v1 import admin_pb2, ledger_pb2, model_pb2
 
 
 def seconds(duration: Duration) -> float:
@@ -84,7 +84,7 @@ def unload(message: model_pb2.UnloadModelResponse) -> model.UnloadResult:
     )
 
 
-def ledger(message: admin_pb2.ArenaLedger) -> model.ArenaLedger:
+def ledger(message: ledger_pb2.ArenaLedger) -> model.ArenaLedger:
     """Turns an arena's ledger."""
     return model.ArenaLedger(
         capacity=message.capacity,
@@ -126,4 +126,38 @@ def status(message: admin_pb2.GetStatusResponse) -> model.DaemonStatus:
         version=message.version,
         boot_id=message.boot_id,
         devices=tuple(map(device, message.devices)),
+    )
+
+
+def device_fit(message: admin_pb2.DeviceFit) -> refusal.DeviceFit:
+    """Turns what a device says of a request."""
+    name = "UNSPECIFIED"
+    if message.verdict in admin_pb2.FitVerdict.values():
+        name = admin_pb2.FitVerdict.Name(message.verdict).removeprefix("FIT_VERDICT_")
+    return refusal.DeviceFit(
+        device=message.device,
+        verdict=refusal.FitVerdict[name],
+        needed=message.needed_bytes,
+        capacity=message.capacity_bytes,
+        free=message.free_bytes,
+        largest_now=message.largest_now_bytes,
+        largest=message.largest_bytes,
+        explanation=message.explanation,
+    )
+
+
+def refusal_of(message: admin_pb2.ExplainRefusalResponse) -> refusal.Refusal:
+    """Turns a refusal."""
+    told = message.refusal
+    return refusal.Refusal(
+        refusal_id=told.refusal_id,
+        age=seconds(told.age),
+        method=told.method,
+        session_id=told.session_id,
+        program=told.program,
+        instance=told.instance,
+        reason=told.reason,
+        message=told.message,
+        values=dict(told.values),
+        now=device_fit(message.now) if message.HasField("now") else None,
     )

@@ -9,15 +9,18 @@ from types import TracebackType
 from typing import Literal
 
 from tenure import _rpc, _translate
+from tenure._array_spec import ArraySpec
 from tenure._connection import Connection
 from tenure._deadline import Deadline
 from tenure._handle import HandleSocket, closed_on_error, greet
 from tenure._releases import Release
 from tenure._session import Session
+from tenure.buffer import BufferSpec
 from tenure.lease import WeightLease
 from tenure.load import LoadResult
 from tenure.model import DaemonStatus, Model, UnloadResult
-from tenure.pool import BufferPool
+from tenure.pool import BufferPool, spec_message
+from tenure.refusal import DeviceFit, Refusal
 from tenure.v1 import admin_pb2, lease_pb2, model_pb2
 
 _MOST_NAME_BYTES = 64
@@ -265,6 +268,49 @@ class Client:
         """Asks for the daemon's version, devices and ledgers."""
         request = admin_pb2.GetStatusRequest()
         return _translate.status(self._connection.call(_rpc.GET_STATUS, request, self._deadline(timeout)))
+
+    def fit(
+        self,
+        need: str | os.PathLike[str] | BufferSpec,
+        *,
+        device: str | None = None,
+        timeout: float | None = None,
+    ) -> list[DeviceFit]:
+        """Asks whether there is room. Takes nothing, and promises nothing for later.
+
+        Parameters
+        ----------
+        need : path or BufferSpec
+            A model, as in `load`, which counts as one that is not loaded yet; or a buffer of this client.
+        device : str, optional
+            Every device answers unless given.
+
+        Returns
+        -------
+        list of DeviceFit
+            In the order of the daemon's configuration.
+        """
+        request = admin_pb2.FitRequest(device=device or "")
+        if isinstance(need, BufferSpec):
+            array = ArraySpec.of(need.shape, need.dtype, need.alignment)
+            request.buffer.CopyFrom(spec_message(array, need))
+        else:
+            request.path = os.fspath(need)
+        reply = self._connection.call(_rpc.FIT, request, self._deadline(timeout))
+        return list(map(_translate.device_fit, reply.devices))
+
+    def explain(self, refusal_id: int, *, timeout: float | None = None) -> Refusal:
+        """Tells again why a call was refused for want of room.
+
+        Parameters
+        ----------
+        refusal_id : int
+            The value `refusal_id` of the TenureError. The daemon keeps the last 1,000: `REFUSAL_NOT_FOUND`
+            for any other.
+        """
+        request = admin_pb2.ExplainRefusalRequest(refusal_id=refusal_id)
+        reply = self._connection.call(_rpc.EXPLAIN_REFUSAL, request, self._deadline(timeout))
+        return _translate.refusal_of(reply)
 
     def close(self) -> None:
         """Ends every lease and buffer, gives all memory back that no array shows, and says goodbye."""

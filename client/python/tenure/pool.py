@@ -127,7 +127,7 @@ class BufferPool:
         arrays: list[ArraySpec] = []
         for spec in specs:
             arrays.append(ArraySpec.of(spec.shape, spec.dtype, spec.alignment))
-            request.buffers.append(_to_proto(arrays[-1], spec))
+            request.buffers.append(spec_message(arrays[-1], spec))
         self.check_open()
         if not arrays:
             return Buffers()
@@ -214,7 +214,8 @@ class BufferPool:
             return [buffer for buffer in self._buffers if not buffer.released]
 
 
-def _to_proto(array: ArraySpec, spec: BufferSpec) -> buffer_pb2.BufferSpec:
+def spec_message(array: ArraySpec, spec: BufferSpec) -> buffer_pb2.BufferSpec:
+    """Turns what a caller asks for, with `array` made of it. Raises ValueError for what no daemon grants."""
     if array.nbytes == 0:
         raise ValueError(f"a buffer has at least one byte, unlike {array.shape} of {array.dtype}")
     if array.nbytes >= 1 << 63:

@@ -276,6 +276,7 @@ TEST_P(WeightsFitTest, WhatIsSaidOfALoadIsWhatComesOfIt) {
         ASSERT_TRUE(HasReason(loaded.status(), Reason::kCapacity)) << loaded.status();
         break;
       case FitVerdict::kDeviceLost:
+      case FitVerdict::kCordoned:
         FAIL() << fit.explanation;
     }
     if (!loaded.ok()) continue;

@@ -23,10 +23,13 @@
 #include "tenure/call_options.h"
 #include "tenure/daemon_status.h"
 #include "tenure/errors.h"
+#include "tenure/event.h"
 #include "tenure/export.h"
 #include "tenure/load.h"
 #include "tenure/model.h"
+#include "tenure/operate.h"
 #include "tenure/refusal.h"
+#include "tenure/report.h"
 #include "tenure/weight_lease.h"
 
 namespace tenure::client {
@@ -111,7 +114,8 @@ class TENURE_CLIENT_API Client {
   absl::StatusOr<DaemonStatus> Status(const CallOptions& options = {}) const;
   absl::StatusOr<std::vector<Session>> Sessions(const CallOptions& options = {}) const;
 
-  // A refusal of this boot of the daemon, anybody's, by the value `refusal_id` of its error.
+  // A refusal of this boot of the daemon, anybody's, by the value `refusal_id` of its error; 0: the
+  // last one.
   // NOT_FOUND with reason REFUSAL_NOT_FOUND: the daemon keeps the last 1,000.
   absl::StatusOr<Refusal> ExplainRefusal(uint64_t refusal_id,
                                          const CallOptions& options = {}) const;
@@ -119,9 +123,36 @@ class TENURE_CLIENT_API Client {
   absl::StatusOr<std::vector<DeviceFit>> Fit(const FitRequest& request,
                                              const CallOptions& options = {}) const;
 
+  // What happened, to anybody.
+  absl::StatusOr<EventList> ListEvents(const EventRequest& request,
+                                       const CallOptions& options = {}) const;
   // All memory of the daemon at one moment and who holds it, as JSON: a MemoryMap of map.proto,
   // with the names there.
   absl::StatusOr<std::string> MemoryMapJson(const CallOptions& options = {}) const;
+  // The same with the last 10,000 events: a FlightRecord of flight_record.proto.
+  absl::StatusOr<std::string> FlightRecordJson(const CallOptions& options = {}) const;
+  // Every arena's; `reset_peaks`, for operators, lets the peaks count anew afterwards.
+  absl::StatusOr<std::vector<ArenaSummary>> Summary(bool reset_peaks = false,
+                                                    const CallOptions& options = {}) const;
+  // What may have been forgotten.
+  absl::StatusOr<LeakReport> Leaks(const CallOptions& options = {}) const;
+
+  // For operators: root, the daemon's own user, and whom its configuration names. Everybody else
+  // gets PERMISSION_DENIED.
+
+  // From now on the device takes no new models and pools; false if that was so before.
+  // DEVICE_NOT_FOUND.
+  absl::StatusOr<bool> Cordon(const std::string& device, const CallOptions& options = {}) const;
+  absl::StatusOr<bool> Uncordon(const std::string& device, const CallOptions& options = {}) const;
+  // Cordons, takes every model offline, asks clients to let go, and waits for it.
+  absl::StatusOr<std::vector<DeviceDrain>> Drain(const DrainRequest& request,
+                                                 const CallOptions& options = {}) const;
+  // Gives memory that nobody uses back to the system.
+  absl::StatusOr<std::vector<DeviceTrim>> Trim(const TrimRequest& request,
+                                               const CallOptions& options = {}) const;
+  // Has the daemon read its configuration anew; what changed. FAILED_PRECONDITION with reason
+  // RESTART_NEEDED, or INVALID_ARGUMENT, and then nothing has.
+  absl::StatusOr<std::vector<ConfigChange>> Reload(const CallOptions& options = {}) const;
 
   // Of the last session that was opened.
   uint64_t session_id() const;

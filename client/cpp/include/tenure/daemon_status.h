@@ -60,6 +60,7 @@ struct Device {
   BackendCounters backend_counters;
   uint64_t foreign_bytes = 0;  // of the total, used by others, as the driver says; 0 on the host
   std::string lost;            // why it does not serve any more; empty while it does
+  bool cordoned = false;       // it takes no new models and pools, on an operator's word
 };
 
 // A directory under which models lie.

@@ -24,6 +24,7 @@ enum class FitVerdict {
   kWhenReleased,  // it would be refused until somebody lets go of what is held
   kNever,         // it would be refused with CAPACITY: it is more than all of the arena
   kDeviceLost,    // the device does not serve any more
+  kCordoned,      // the device takes nothing new, on an operator's word
 };
 
 // "now", "after reclaim", "when released", "never", "device lost".
