@@ -76,7 +76,8 @@ std::string Rates(const MemoryMap& now, const MemoryMap* before, const MapDevice
 
 void AddDevices(const MemoryMap& now, const MemoryMap* before, size_t width, Lines& lines) {
   for (const MapDevice& device : now.devices) {
-    std::string line = device.name + "  " + device.backend + ", " + FormatBytes(device.total_bytes);
+    std::string line = device.name;
+    line.append("  ").append(device.backend).append(", ").append(FormatBytes(device.total_bytes));
     line += device.lost.empty() ? Rates(now, before, device) : "   LOST: " + device.lost;
     lines.push_back(std::move(line));
     for (const MapArena& arena : device.arenas) {
