@@ -82,13 +82,15 @@ void AddDevices(const MemoryMap& now, const MemoryMap* before, size_t width, Lin
     lines.push_back(std::move(line));
     for (const MapArena& arena : device.arenas) {
       const client::ArenaLedger& ledger = arena.ledger;
-      std::string name = "  " + ledger.arena;
-      name.resize(11, ' ');
-      const std::string figures =
-          "  " + FormatBytes(ledger.allocated) + " of " + FormatBytes(ledger.capacity) + ", free " +
-          FormatBytes(ledger.free) + ", frag " + Print("%.3f", ledger.fragmentation_ratio);
-      const size_t room = width > name.size() + 64 ? width - name.size() - 54 : 12;
-      lines.push_back(name + LedgerBar(ledger, std::min<size_t>(room, 100)) + figures);
+      std::string line = "  " + ledger.arena;
+      line.resize(11, ' ');
+      const size_t room = width > line.size() + 64 ? width - line.size() - 54 : 12;
+      line.append(LedgerBar(ledger, std::min<size_t>(room, 100)));
+      line.append("  ").append(FormatBytes(ledger.allocated));
+      line.append(" of ").append(FormatBytes(ledger.capacity));
+      line.append(", free ").append(FormatBytes(ledger.free));
+      line.append(", frag ").append(Print("%.3f", ledger.fragmentation_ratio));
+      lines.push_back(std::move(line));
     }
   }
 }
