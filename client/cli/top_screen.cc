@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "client/cli/format.h"
@@ -75,17 +76,21 @@ std::string Rates(const MemoryMap& now, const MemoryMap* before, const MapDevice
 
 void AddDevices(const MemoryMap& now, const MemoryMap* before, size_t width, Lines& lines) {
   for (const MapDevice& device : now.devices) {
-    lines.push_back(device.name + "  " + device.backend + ", " + FormatBytes(device.total_bytes) +
-                    (device.lost.empty() ? Rates(now, before, device) : "   LOST: " + device.lost));
+    std::string line = device.name;
+    line.append("  ").append(device.backend).append(", ").append(FormatBytes(device.total_bytes));
+    line += device.lost.empty() ? Rates(now, before, device) : "   LOST: " + device.lost;
+    lines.push_back(std::move(line));
     for (const MapArena& arena : device.arenas) {
       const client::ArenaLedger& ledger = arena.ledger;
-      std::string name = "  " + ledger.arena;
-      name.resize(11, ' ');
-      const std::string figures =
-          "  " + FormatBytes(ledger.allocated) + " of " + FormatBytes(ledger.capacity) + ", free " +
-          FormatBytes(ledger.free) + ", frag " + Print("%.3f", ledger.fragmentation_ratio);
-      const size_t room = width > name.size() + 64 ? width - name.size() - 54 : 12;
-      lines.push_back(name + LedgerBar(ledger, std::min<size_t>(room, 100)) + figures);
+      std::string line = "  " + ledger.arena;
+      line.resize(11, ' ');
+      const size_t room = width > line.size() + 64 ? width - line.size() - 54 : 12;
+      line.append(LedgerBar(ledger, std::min<size_t>(room, 100)));
+      line.append("  ").append(FormatBytes(ledger.allocated));
+      line.append(" of ").append(FormatBytes(ledger.capacity));
+      line.append(", free ").append(FormatBytes(ledger.free));
+      line.append(", frag ").append(Print("%.3f", ledger.fragmentation_ratio));
+      lines.push_back(std::move(line));
     }
   }
 }
@@ -171,6 +176,7 @@ std::vector<SessionRow> SessionRows(const MemoryMap& map) {
     }
   }
   std::vector<SessionRow> sorted;
+  sorted.reserve(rows.size());
   for (const auto& [id, each] : rows) sorted.push_back(each);
   std::stable_sort(sorted.begin(), sorted.end(), [](const SessionRow& a, const SessionRow& b) {
     return a.leased + a.pool > b.leased + b.pool;

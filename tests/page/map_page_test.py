@@ -120,6 +120,20 @@ class LivePageTest(PageTest):
         page.locator("#pause").click()
         expect(page.locator("#list .row")).to_have_count(1)
 
+    def test_asks_for_nothing_while_nobody_can_see_it(self) -> None:
+        page = self.open()
+        hide = """hidden => {
+          Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+          document.dispatchEvent(new Event('visibilitychange'));
+        }"""
+        page.evaluate(hide, True)
+        page.wait_for_timeout(300)
+        asked = len(self.requests)
+        page.wait_for_timeout(2500)
+        self.assertEqual(len(self.requests), asked)
+        with page.expect_request("**/map.json"):
+            page.evaluate(hide, False)
+
     def test_says_when_the_daemon_is_gone(self) -> None:
         self.complaints_expected = True
         page = self.open()

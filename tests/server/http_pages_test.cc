@@ -1,9 +1,13 @@
 #include "server/http_pages.h"
 
+#include <atomic>
+#include <future>
 #include <gmock/gmock.h>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/mutex.h"
 #include "tests/server/service_fixture.h"
 
 namespace tenure {
@@ -13,6 +17,34 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+// A clock that keeps who asks it waiting until it is let go.
+class HeldClock final : public Clock {
+ public:
+  Instant Now() const override {
+    ++asked_;
+    const MutexLock lock(mutex_);
+    while (held_) released_.Wait(mutex_);
+    return Instant();
+  }
+  void Hold() {
+    const MutexLock lock(mutex_);
+    held_ = true;
+    asked_ = 0;
+  }
+  void Release() {
+    const MutexLock lock(mutex_);
+    held_ = false;
+    released_.NotifyAll();
+  }
+  int asked() const { return asked_; }
+
+ private:
+  mutable std::atomic<int> asked_ = 0;
+  mutable Mutex mutex_;
+  mutable CondVar released_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+};
 
 class HttpPagesTest : public ServiceTest {
  protected:
@@ -50,6 +82,26 @@ TEST_F(HttpPagesTest, ThePageMayRunItsOwnScriptAndAskItsOwnServerOnly) {
   EXPECT_THAT(page.policy, Not(HasSubstr("unsafe")));
   EXPECT_THAT(page.body, Not(HasSubstr("http://")));
   EXPECT_THAT(page.body, Not(HasSubstr("https://")));
+}
+
+TEST_F(HttpPagesTest, NoMoreMapsAreTakenAtATimeThanAFew) {
+  HeldClock clock;
+  const MapMaker maps(*store_, clock, kBootId);
+  const HttpPages pages = MakeHttpPages({.store = *store_,
+                                         .wanted = *wanted_,
+                                         .metrics = metrics_,
+                                         .maps = maps,
+                                         .boot_id = kBootId,
+                                         .serving = [] { return true; }});
+  const HttpPage& page = pages.at("/map.json");
+  clock.Hold();
+  std::vector<std::future<HttpReply>> replies;
+  for (int i = 0; i < 4; ++i) replies.push_back(std::async(std::launch::async, page));
+  ASSERT_TRUE(Comes([&] { return clock.asked() == 4; }));
+  EXPECT_EQ(page().status, 503);
+  clock.Release();
+  for (auto& reply : replies) EXPECT_EQ(reply.get().status, 200);
+  EXPECT_EQ(page().status, 200);
 }
 
 TEST_F(HttpPagesTest, IsReadyWithDetailForEveryDeviceAndArena) {
