@@ -15,11 +15,14 @@
 #include <utility>
 
 #include "server/device_plan.h"
+#include "server/event_lines.h"
 #include "server/http_pages.h"
 
 namespace tenure {
 namespace {
 
+// Of what happened; the rest waits for the next tick.
+constexpr size_t kLinesPerTick = 1000;
 constexpr Duration kTickInterval = std::chrono::milliseconds(20);
 // Each takes two fds and a few KiB.
 constexpr size_t kMaxSessions = 4096;
@@ -221,12 +224,10 @@ bool Daemon::HasLostDevice() const {
 void Daemon::Tick() {
   store_.Tick();
   notify_.Alive(clock_->Now());
-  for (const auto& device : store_.devices()) {
-    const Status lost = device->Lost();
-    if (lost.ok() || !lost_devices_.insert(device->device_info().name).second) continue;
-    spdlog::error("device lost name={} cause=\"{}\"", device->device_info().name,
-                  std::string(lost.message()));
-  }
+  const std::vector<Event> events = store_.event_log().After(logged_events_, kLinesPerTick);
+  if (events.empty()) return;
+  LogEvents(events);
+  logged_events_ = events.back().sequence;
 }
 
 bool Daemon::Quiet() const {

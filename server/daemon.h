@@ -1,10 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <grpcpp/server.h>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -117,7 +117,7 @@ class Daemon {
   std::atomic<bool> serving_ = false;
 
   std::string metrics_address_;
-  std::set<std::string> lost_devices_;  // of the ticker alone: those that the log has
+  uint64_t logged_events_ = 0;  // of the ticker alone: the last that has its line
   std::optional<ModelService> models_;
   std::optional<LeaseService> leases_;
   std::optional<AdminService> admin_;

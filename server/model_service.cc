@@ -40,11 +40,11 @@ void LogLoaded(const LoadRequest& load, const LoadResult& result) {
   spdlog::info(
       "model loaded name={} revision={} device={} reuse={} copied_bytes={} region_bytes={} "
       "seconds={:.6f} "
-      "segments_created={} segments_reused={} reclaimed={} session={}",
+      "segments_created={} segments_reused={} reclaimed={} session={} request_id={}",
       result.model.name, result.model.revision.value(), result.model.device,
       ReuseName(result.reuse), result.copied.count(), result.model.region_bytes.count(),
       Seconds(result.phases.total), result.segments_created, result.segments_reused,
-      result.reclaimed.size(), load.session.value());
+      result.reclaimed.size(), load.session.value(), load.request_id);
 }
 
 }  // namespace
@@ -116,9 +116,9 @@ Status ModelService::Inspect(const LoadRequest& load, v1::LoadModelResponse& res
 
 void ModelService::NoteFailure(const LoadRequest& load, const Status& error) {
   const std::optional<ErrorDetail> detail = DetailOf(error);
-  spdlog::warn("load refused name={} device={} session={} reason={} message={}", load.name,
-               load.device, load.session.value(), detail.has_value() ? detail->reason : "",
-               std::string(error.message()));
+  spdlog::warn("load refused name={} device={} session={} request_id={} reason={} message={}",
+               load.name, load.device, load.session.value(), load.request_id,
+               detail.has_value() ? detail->reason : "", std::string(error.message()));
   if (ConcernsCallOnly(error)) return;
   // Others may still wait for the load that this caller gave up.
   const bool gave_up = HasReason(error, Reason::kDeadline) ||

@@ -1,11 +1,13 @@
 #include "server/metrics.h"
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <gtest/gtest.h>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/translate.h"
@@ -264,6 +266,42 @@ TEST_F(MetricsTest, TheLargestModelsAreNamedOnlyIfAskedFor) {
   const auto models = named(Metrics(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true}));
   EXPECT_EQ(models.size(), 32U);
   EXPECT_EQ(models.at("tenure_model_bytes{device=host:0,model=model-7@1}"), KiB(8).count());
+}
+
+// field case 37
+TEST_F(MetricsTest, ScrapesWhileModelsComeAndGoShowOnlyWhatIsThereAndCountersThatRise) {
+  const Metrics named(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true});
+  std::atomic<bool> over = false;
+  std::thread churn([&] {
+    for (int i = 0; i < 50; ++i) {
+      v1::LoadModelRequest load = RequestFor("model-" + std::to_string(i), KiB(8), 1);
+      load.mutable_retain_ttl();
+      Load(load);
+      Unload(load.name());
+    }
+    over.store(true);
+  });
+  std::map<std::string, double> highest;
+  uint64_t scrapes = 0;
+  while (!over.load() || scrapes == 0) {
+    ++scrapes;
+    for (const prometheus::MetricFamily& family : named.Collect()) {
+      if (family.type != prometheus::MetricType::Counter) continue;
+      for (const prometheus::ClientMetric& metric : family.metric) {
+        std::string key = family.name;
+        for (const auto& label : metric.label) key += "," + label.value;
+        EXPECT_GE(metric.counter.value, highest[key]) << key;
+        highest[key] = metric.counter.value;
+      }
+    }
+  }
+  churn.join();
+  for (const auto& [key, value] : Scrape(named)) {
+    EXPECT_FALSE(key.starts_with("tenure_model_bytes{")) << key;
+  }
+  EXPECT_EQ(Scrape(named).at("tenure_loads_total{device=host:0,reuse=RECYCLED,result=ok}") +
+                Scrape(named).at("tenure_loads_total{device=host:0,reuse=FRESH,result=ok}"),
+            50);
 }
 
 TEST_F(MetricsTest, LoadsThatCopyTellTheirPhases) {
