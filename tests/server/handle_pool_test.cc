@@ -25,7 +25,7 @@ class HandlePoolTest : public HandleTest {
     for (const Bytes offset : offsets) packet.mutable_fetch_pool()->add_offsets(offset.count());
     return client.Say(packet);
   }
-  // Fetches, and acknowledges.
+  // Fetches, acknowledges, and waits until that was heard.
   static HandleClient::Heard FetchPool(HandleClient& client, PoolId pool,
                                        const std::vector<Bytes>& offsets) {
     SayFetchPool(client, pool, offsets);
@@ -36,6 +36,7 @@ class HandlePoolTest : public HandleTest {
     EXPECT_EQ(heard->fds.size(), offsets.size());
     client.SayAck(batch.segments().rbegin()->share_serial(),
                   static_cast<uint32_t>(batch.segments_size()));
+    EXPECT_TRUE(client.IsServed());
     return *std::move(heard);
   }
   Ledger RuntimeNow() const { return store_->runtimes()[0]->TakeSnapshot().ledger; }
