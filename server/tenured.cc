@@ -64,7 +64,7 @@ void Declare(CLI::App& app, Flags& flags) {
       ->type_name("NAME=PATH")
       ->allow_extra_args(false);
   app.add_option("--metrics-address", flags.metrics_address,
-                 "Where /metrics is served; \"\" for nowhere")
+                 "Where HTTP is served: /metrics, /readyz, the memory map; \"\" for nowhere")
       ->type_name("HOST:PORT");
 }
 

@@ -217,7 +217,8 @@ TEST_F(OperateTest, TrimEndsByItsDeadlineWithWhatIsMappedLeftAlone) {
   ASSERT_TRUE(store_->Release(session_, a.lease->id).ok());
   ASSERT_TRUE(Unload("a").ok());
   // Nobody answers, and the clock stands still.
-  EXPECT_EQ(device().Trim(/*retained=*/true, {.deadline = clock_.Now(), .cancelled = {}}), Bytes(0));
+  EXPECT_EQ(device().Trim(/*retained=*/true, {.deadline = clock_.Now(), .cancelled = {}}),
+            Bytes(0));
   EXPECT_EQ(LedgerNow().retained, KiB(32));
 }
 
