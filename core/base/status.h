@@ -34,13 +34,13 @@ enum class Reason {
   kFileUnreadable,
   kFileChanged,
   // No room: too little capacity for this beside what is online; others hold leases on the room, or
-  // have
-  // not answered for it; the backend has less than promised.
+  // have not answered for it.
   kCapacity,
   kHeldByLeases,
   // Enough bytes, but not side by side; bytes that are on their way back.
   kFragmented,
   kReclaimPending,
+  // The backend has less than promised.
   kBackend,
   // The Device takes nothing new, on an operator's word.
   kCordoned,

@@ -19,19 +19,21 @@ std::string_view EventKindName(EventKind kind) { return kNames.at(static_cast<si
 void EventLog::Record(Event event) {
   const MutexLock lock(mutex_);
   event.sequence = ++last_;
-  events_.push_back(std::move(event));
-  if (events_.size() > kKept) events_.pop_front();
+  ring_[last_ % kKept] = std::move(event);
   recorded_.NotifyAll();
 }
 
 std::vector<Event> EventLog::After(uint64_t sequence, size_t most) const {
   const MutexLock lock(mutex_);
-  const uint64_t dropped = last_ - events_.size();
-  const uint64_t first = std::clamp(sequence, dropped, last_) - dropped;
-  const auto begin = events_.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto count =
-      std::min<std::ptrdiff_t>(events_.end() - begin, static_cast<std::ptrdiff_t>(most));
-  return {begin, begin + count};
+  const uint64_t dropped = last_ - std::min<uint64_t>(last_, kKept);
+  const uint64_t after = std::clamp(sequence, dropped, last_);
+  const uint64_t until = after + std::min<uint64_t>(last_ - after, most);
+  std::vector<Event> events;
+  events.reserve(until - after);
+  for (uint64_t number = after + 1; number <= until; ++number) {
+    events.push_back(ring_[number % kKept]);
+  }
+  return events;
 }
 
 void EventLog::AwaitAfter(uint64_t sequence, Duration span) const {

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,7 +74,9 @@ class EventLog {
   mutable Mutex mutex_;
   mutable CondVar recorded_;
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);  // without a gap
+  // The event of a number lies at that number modulo kKept. All of it is there from the start, so
+  // that a daemon does not grow for hours.
+  std::vector<Event> ring_ ABSL_GUARDED_BY(mutex_) = std::vector<Event>(kKept);
 };
 
 }  // namespace tenure

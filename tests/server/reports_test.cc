@@ -52,7 +52,7 @@ TEST_F(ReportsTest, EventsComeWithLedgersAndNames) {
   EXPECT_EQ(loaded.detail(), "FRESH");
   EXPECT_EQ(loaded.program(), "tester");
   EXPECT_EQ(loaded.ledger().arena(), "weights");
-  EXPECT_EQ(loaded.ledger().idle(), KiB(20).count());
+  EXPECT_EQ(loaded.ledger().leased(), KiB(20).count());
   EXPECT_GT(loaded.time().seconds(), 0);
   EXPECT_EQ(all.events(2).kind(), v1::EVENT_KIND_LEASE_GRANTED);
   EXPECT_EQ(all.events(2).ledger().leased(), KiB(20).count());

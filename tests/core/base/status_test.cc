@@ -17,7 +17,7 @@ TEST(StatusTest, EveryReasonHasANameOfItsOwnAndAnErrorCode) {
 
 TEST(StatusTest, AllReasonsAreListed) {
   // Reasons count up from the first one to the last one.
-  EXPECT_EQ(std::size(kAllReasons), static_cast<size_t>(Reason::kShuttingDown) + 1);
+  EXPECT_EQ(std::size(kAllReasons), static_cast<size_t>(Reason::kRestartNeeded) + 1);
 }
 
 TEST(StatusTest, TheDetailReadsBackAsWritten) {
