@@ -119,7 +119,7 @@ TEST(CliMapTest, SaysWhatIsTooSmallToBeSeen) {
 }
 
 TEST(CliMapTest, TheBarIsAsLongAsItIsSaidToBe) {
-  const client::ArenaLedger& ledger = Map().devices[0].arenas[0].ledger;
+  const client::ArenaLedger ledger = Map().devices[0].arenas[0].ledger;
   EXPECT_EQ(LedgerBar(ledger, 16), "[####oo--=.......]");
   EXPECT_EQ(LedgerBar(ledger, 8), "[##o-=...]");
   EXPECT_EQ(LedgerBar(client::ArenaLedger(), 4), "[    ]");

@@ -145,10 +145,10 @@ class TENURE_CLIENT_API Client {
   absl::StatusOr<bool> Cordon(const std::string& device, const CallOptions& options = {}) const;
   absl::StatusOr<bool> Uncordon(const std::string& device, const CallOptions& options = {}) const;
   // Cordons, takes every model offline, asks clients to let go, and waits for it.
-  absl::StatusOr<std::vector<DeviceDrain>> Drain(const DrainRequest& request,
+  absl::StatusOr<std::vector<DeviceDrain>> Drain(const DrainRequest& drain,
                                                  const CallOptions& options = {}) const;
   // Gives memory that nobody uses back to the system.
-  absl::StatusOr<std::vector<DeviceTrim>> Trim(const TrimRequest& request,
+  absl::StatusOr<std::vector<DeviceTrim>> Trim(const TrimRequest& trim,
                                                const CallOptions& options = {}) const;
   // Has the daemon read its configuration anew; what changed. FAILED_PRECONDITION with reason
   // RESTART_NEEDED, or INVALID_ARGUMENT, and then nothing has.
