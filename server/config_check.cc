@@ -84,7 +84,7 @@ void CheckModels(const Config& config, const OnFault& fault) {
 Status CheckConfig(const Config& config, const Origins& origins) {
   std::string faults;
   // `at`: the value that is at fault, or its element of a list, where that has no such value.
-  const auto fault = [&](const std::string& what, std::string at) {
+  const auto fault = [&](const std::string& what, const std::string& at) {
     if (!faults.empty()) faults += "\n";
     auto origin = origins.find(at);
     if (origin == origins.end()) origin = origins.find(at.substr(0, at.find("].") + 1));

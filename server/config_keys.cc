@@ -36,9 +36,9 @@ Status Expected(const std::string& what, const std::string& text) {
 
 // A key whose value `get` finds in a record: `parse` returns a StatusOr of it, `print` text.
 template <typename Record, typename Get, typename Parse, typename Print>
-ConfigKey<Record> Key(std::string name, Get get, TakesEffect takes_effect, Parse parse,
+ConfigKey<Record> Key(const std::string& name, Get get, TakesEffect takes_effect, Parse parse,
                       Print print) {
-  return {.name = std::move(name),
+  return {.name = name,
           .takes_effect = takes_effect,
           .read = [get, parse](const std::string& text, Record& record) -> Status {
             auto value = parse(text);
@@ -52,17 +52,17 @@ ConfigKey<Record> Key(std::string name, Get get, TakesEffect takes_effect, Parse
 }
 
 template <typename Record, typename Get>
-ConfigKey<Record> Text(std::string name, Get get, TakesEffect takes_effect) {
+ConfigKey<Record> Text(const std::string& name, Get get, TakesEffect takes_effect) {
   return Key<Record>(
-      std::move(name), get, takes_effect,
+      name, get, takes_effect,
       [](const std::string& text) -> StatusOr<std::string> { return text; },
       [](const std::string& value) { return value; });
 }
 
 // Left out where it is empty.
 template <typename Record, typename Get>
-ConfigKey<Record> TextIfAny(std::string name, Get get) {
-  ConfigKey<Record> key = Text<Record>(std::move(name), get, kAtStart);
+ConfigKey<Record> TextIfAny(const std::string& name, Get get) {
+  ConfigKey<Record> key = Text<Record>(name, get, kAtStart);
   key.write = [get](const Record& record) -> std::optional<std::string> {
     const std::string& value = get(record);
     return value.empty() ? std::nullopt : std::optional(value);
@@ -71,9 +71,9 @@ ConfigKey<Record> TextIfAny(std::string name, Get get) {
 }
 
 template <typename Record, typename Get>
-ConfigKey<Record> Truth(std::string name, Get get, TakesEffect takes_effect) {
+ConfigKey<Record> Truth(const std::string& name, Get get, TakesEffect takes_effect) {
   return Key<Record>(
-      std::move(name), get, takes_effect,
+      name, get, takes_effect,
       [](const std::string& text) -> StatusOr<bool> {
         if (text == "true" || text == "false") return text == "true";
         return Expected("true or false", text);
@@ -82,9 +82,10 @@ ConfigKey<Record> Truth(std::string name, Get get, TakesEffect takes_effect) {
 }
 
 template <typename Record, typename Get>
-ConfigKey<Record> Count(std::string name, Get get, TakesEffect takes_effect, int least, int most) {
+ConfigKey<Record> Count(const std::string& name, Get get, TakesEffect takes_effect, int least,
+                        int most) {
   return Key<Record>(
-      std::move(name), get, takes_effect,
+      name, get, takes_effect,
       [least, most](const std::string& text) -> StatusOr<int> {
         int number = 0;
         const bool digits =
@@ -110,18 +111,19 @@ StatusOr<Duration> ParseTime(const std::string& text, DurationBounds bounds) {
 }
 
 template <typename Record, typename Get>
-ConfigKey<Record> Time(std::string name, Get get, TakesEffect takes_effect, DurationBounds bounds) {
+ConfigKey<Record> Time(const std::string& name, Get get, TakesEffect takes_effect,
+                       DurationBounds bounds) {
   return Key<Record>(
-      std::move(name), get, takes_effect,
+      name, get, takes_effect,
       [bounds](const std::string& text) { return ParseTime(text, bounds); },
       [](Duration value) { return WriteDuration(value); });
 }
 
 template <typename Record, typename Get, typename Value, size_t kCount>
-ConfigKey<Record> OneOf(std::string name, Get get, TakesEffect takes_effect,
+ConfigKey<Record> OneOf(const std::string& name, Get get, TakesEffect takes_effect,
                         std::array<std::pair<std::string_view, Value>, kCount> choices) {
   return Key<Record>(
-      std::move(name), get, takes_effect,
+      name, get, takes_effect,
       [choices](const std::string& text) -> StatusOr<Value> {
         std::vector<std::string> names;
         for (const auto& [choice, value] : choices) {
@@ -138,9 +140,9 @@ ConfigKey<Record> OneOf(std::string name, Get get, TakesEffect takes_effect,
 }
 
 template <typename Record, typename Get>
-ConfigKey<Record> Numbers(std::string name, Get get, TakesEffect takes_effect) {
+ConfigKey<Record> Numbers(const std::string& name, Get get, TakesEffect takes_effect) {
   ConfigKey<Record> key = Key<Record>(
-      std::move(name), get, takes_effect,
+      name, get, takes_effect,
       [](const std::string& text) -> StatusOr<std::vector<uint32_t>> {
         std::vector<uint32_t> numbers;
         if (text.empty()) return numbers;
@@ -159,8 +161,8 @@ ConfigKey<Record> Numbers(std::string name, Get get, TakesEffect takes_effect) {
 
 // An amount that may be left open.
 template <typename Get>
-ConfigKey<DeviceConfig> AmountIfAny(std::string name, Get get) {
-  return {.name = std::move(name),
+ConfigKey<DeviceConfig> AmountIfAny(const std::string& name, Get get) {
+  return {.name = name,
           .read = [get](const std::string& text, DeviceConfig& device) -> Status {
             TENURE_ASSIGN_OR_RETURN(get(device), ParseAmount(text));
             return absl::OkStatus();
