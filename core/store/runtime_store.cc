@@ -181,16 +181,20 @@ void RuntimeStore::Tick() {
 
 void RuntimeStore::Recall(std::span<const PoolSegmentId> segments, Outbox& outbox) {
   const Instant now = clock_.Now();
+  std::map<std::pair<SessionId, PoolId>, Bytes> recalled;
   for (const PoolSegmentId& id : segments) {
     const SessionId session = pools_.FindLive(id.pool)->session();
     const std::optional<ShareSerial> share = pools_.Recall(id, After(now, times_.recall_wait), now);
     if (!share.has_value()) continue;
     ++counters_.recalls_sent;
-    Note({.kind = EventKind::kRecalled,
-          .session = session,
-          .subject = std::to_string(id.pool.value()),
-          .bytes = shape_.segment_size});
+    recalled[{session, id.pool}] += shape_.segment_size;
     outbox.AddPoolRecall(session, id.pool, *share);
+  }
+  for (const auto& [pool, bytes] : recalled) {
+    Note({.kind = EventKind::kRecalled,
+          .session = pool.first,
+          .subject = std::to_string(pool.second.value()),
+          .bytes = bytes});
   }
 }
 

@@ -80,6 +80,47 @@ TEST_F(EventTest, TellsWhatWentWrong) {
   }));
 }
 
+TEST(RuntimeEventTest, TellsOfPoolsAndInOneEventOfAllThatIsWantedBack) {
+  ManualClock clock;
+  SmallDevice device("host:0", MiB(128));
+  IdSequences ids;
+  RecordedEvents heard;
+  EventLog log;
+  RuntimeStoreOptions options;
+  options.capacity = MiB(64);
+  options.segment_size = MiB(8);
+  options.pool_ttl = seconds(10);
+  options.event_log = &log;
+  RuntimeStore store(device, options, clock, ids, heard);
+  const SessionId holder(1);
+  const SessionId other(2);
+  for (const SessionId session : {holder, other}) store.OpenSession(session, {});
+  const auto request = [](SessionId session, Bytes size) {
+    return PoolRequest{.session = session, .wanted = std::vector<BufferSpec>{{.size = size}}};
+  };
+
+  const StatusOr<PoolGrant> grant = store.Acquire(request(holder, MiB(64)), {});
+  ASSERT_TRUE(grant.ok()) << grant.status();
+  EXPECT_FALSE(store.Acquire(request(other, MiB(65)), {}).ok());
+  std::vector<Bytes> offsets;
+  for (uint64_t i = 0; i < 8; ++i) offsets.push_back(MiB(8) * i);
+  const auto exported = store.BeginExport(holder, grant->pool.id, offsets);
+  ASSERT_TRUE(heard.AwaitPoolExported(**exported).ok());
+  ASSERT_TRUE(store.EndExport(**exported, /*sent=*/true));
+  ASSERT_TRUE(store.Release(holder, grant->buffers[0].id)->ok());
+  clock.Advance(seconds(11));
+  store.Tick();
+
+  std::vector<std::pair<EventKind, Bytes>> happened;
+  for (const Event& event : log.After(0, EventLog::kKept)) {
+    EXPECT_EQ(event.arena, "runtime");
+    happened.emplace_back(event.kind, event.bytes);
+  }
+  EXPECT_THAT(happened, ElementsAre(std::pair(EventKind::kPoolGrew, MiB(64)),
+                                    std::pair(EventKind::kBuffersRefused, MiB(65)),
+                                    std::pair(EventKind::kRecalled, MiB(64))));
+}
+
 TEST(EventLogTest, KeepsTheLastAndTellsFromWhereItIsAsked) {
   EventLog log;
   for (size_t i = 0; i < EventLog::kKept + 5; ++i) log.Record({.kind = EventKind::kLoaded});
