@@ -26,6 +26,7 @@ absl::StatusCode CodeOf(Reason reason) {
   switch (reason) {
     case Reason::kInvalidRequest:
     case Reason::kInvalidCheckpoint:
+    case Reason::kInvalidPlanInput:
     case Reason::kPathOutsideRoots:
     case Reason::kRequestIdReused:
       return absl::StatusCode::kInvalidArgument;
@@ -48,11 +49,14 @@ absl::StatusCode CodeOf(Reason reason) {
     case Reason::kBackend:
     case Reason::kCordoned:
     case Reason::kLimit:
+    case Reason::kPlanInfeasible:
       return absl::StatusCode::kResourceExhausted;
     case Reason::kModelDraining:
     case Reason::kModelUnavailable:
     case Reason::kLeaseExpired:
     case Reason::kStaleIncarnation:
+    case Reason::kPlanTooSmall:
+    case Reason::kPlanOverlap:
     case Reason::kRestartNeeded:
       return absl::StatusCode::kFailedPrecondition;
     case Reason::kSessionUnknown:
@@ -80,6 +84,8 @@ std::string_view ReasonName(Reason reason) {
       return "INVALID_REQUEST";
     case Reason::kInvalidCheckpoint:
       return "INVALID_CHECKPOINT";
+    case Reason::kInvalidPlanInput:
+      return "INVALID_PLAN_INPUT";
     case Reason::kUnsupportedDtype:
       return "UNSUPPORTED_DTYPE";
     case Reason::kPathOutsideRoots:
@@ -96,6 +102,12 @@ std::string_view ReasonName(Reason reason) {
       return "REFUSAL_NOT_FOUND";
     case Reason::kRequestIdReused:
       return "REQUEST_ID_REUSED";
+    case Reason::kPlanTooSmall:
+      return "PLAN_TOO_SMALL";
+    case Reason::kPlanOverlap:
+      return "PLAN_OVERLAP";
+    case Reason::kPlanInfeasible:
+      return "PLAN_INFEASIBLE";
     case Reason::kFileUnreadable:
       return "FILE_UNREADABLE";
     case Reason::kFileChanged:

@@ -22,6 +22,7 @@ enum class Reason {
   // What was asked for makes no sense, or names nothing.
   kInvalidRequest,
   kInvalidCheckpoint,
+  kInvalidPlanInput,
   kUnsupportedDtype,
   kPathOutsideRoots,
   kFileNotFound,
@@ -30,6 +31,11 @@ enum class Reason {
   kLeaseNotFound,
   kRefusalNotFound,
   kRequestIdReused,
+  // A plan does not hold for what it is used with: a buffer is larger, or lives longer or elsewhere.
+  // No plan fits what there is.
+  kPlanTooSmall,
+  kPlanOverlap,
+  kPlanInfeasible,
   // The file layer failed, or the file changed while it was read.
   kFileUnreadable,
   kFileChanged,
@@ -65,6 +71,7 @@ enum class Reason {
 inline constexpr Reason kAllReasons[] = {
     Reason::kInvalidRequest,
     Reason::kInvalidCheckpoint,
+    Reason::kInvalidPlanInput,
     Reason::kUnsupportedDtype,
     Reason::kPathOutsideRoots,
     Reason::kFileNotFound,
@@ -73,6 +80,9 @@ inline constexpr Reason kAllReasons[] = {
     Reason::kLeaseNotFound,
     Reason::kRefusalNotFound,
     Reason::kRequestIdReused,
+    Reason::kPlanTooSmall,
+    Reason::kPlanOverlap,
+    Reason::kPlanInfeasible,
     Reason::kFileUnreadable,
     Reason::kFileChanged,
     Reason::kCapacity,
