@@ -31,7 +31,8 @@ enum class Reason {
   kLeaseNotFound,
   kRefusalNotFound,
   kRequestIdReused,
-  // A plan does not hold for what it is used with: a buffer is larger, or lives longer or elsewhere.
+  // A plan does not hold for what it is used with: a buffer is larger, or lives longer or
+  // elsewhere.
   // No plan fits what there is.
   kPlanTooSmall,
   kPlanOverlap,
@@ -69,41 +70,18 @@ enum class Reason {
 };
 
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalidRequest,
-    Reason::kInvalidCheckpoint,
-    Reason::kInvalidPlanInput,
-    Reason::kUnsupportedDtype,
-    Reason::kPathOutsideRoots,
-    Reason::kFileNotFound,
-    Reason::kModelNotFound,
-    Reason::kDeviceNotFound,
-    Reason::kLeaseNotFound,
-    Reason::kRefusalNotFound,
-    Reason::kRequestIdReused,
-    Reason::kPlanTooSmall,
-    Reason::kPlanOverlap,
-    Reason::kPlanInfeasible,
-    Reason::kFileUnreadable,
-    Reason::kFileChanged,
-    Reason::kCapacity,
-    Reason::kHeldByLeases,
-    Reason::kFragmented,
-    Reason::kReclaimPending,
-    Reason::kBackend,
-    Reason::kCordoned,
-    Reason::kDeviceLost,
-    Reason::kDriver,
-    Reason::kModelDraining,
-    Reason::kModelUnavailable,
-    Reason::kLeaseExpired,
-    Reason::kSessionUnknown,
-    Reason::kPermissionDenied,
-    Reason::kStaleIncarnation,
-    Reason::kDeadline,
-    Reason::kCancelled,
-    Reason::kLimit,
-    Reason::kShuttingDown,
-    Reason::kRestartNeeded,
+    Reason::kInvalidRequest,   Reason::kInvalidCheckpoint, Reason::kInvalidPlanInput,
+    Reason::kUnsupportedDtype, Reason::kPathOutsideRoots,  Reason::kFileNotFound,
+    Reason::kModelNotFound,    Reason::kDeviceNotFound,    Reason::kLeaseNotFound,
+    Reason::kRefusalNotFound,  Reason::kRequestIdReused,   Reason::kPlanTooSmall,
+    Reason::kPlanOverlap,      Reason::kPlanInfeasible,    Reason::kFileUnreadable,
+    Reason::kFileChanged,      Reason::kCapacity,          Reason::kHeldByLeases,
+    Reason::kFragmented,       Reason::kReclaimPending,    Reason::kBackend,
+    Reason::kCordoned,         Reason::kDeviceLost,        Reason::kDriver,
+    Reason::kModelDraining,    Reason::kModelUnavailable,  Reason::kLeaseExpired,
+    Reason::kSessionUnknown,   Reason::kPermissionDenied,  Reason::kStaleIncarnation,
+    Reason::kDeadline,         Reason::kCancelled,         Reason::kLimit,
+    Reason::kShuttingDown,     Reason::kRestartNeeded,
 };
 
 // "CAPACITY", "PATH_OUTSIDE_ROOTS", ...

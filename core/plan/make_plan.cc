@@ -28,8 +28,9 @@ std::vector<Bytes> GreedyBySize(const std::vector<Storage>& storages) {
       offset = std::max(offset, AlignUp(offsets[other] + storages[other].size, storage.alignment));
     }
     offsets[which] = offset;
-    placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](uint32_t i) { return offsets[i]; }),
-                  which);
+    placed.insert(
+        std::ranges::upper_bound(placed, offset, {}, [&](uint32_t i) { return offsets[i]; }),
+        which);
   }
   return offsets;
 }

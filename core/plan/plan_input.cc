@@ -29,7 +29,7 @@ Status CheckLifespan(const PlanBuffer& buffer) {
     return Fault(buffer, "negative_step", "a step before 0");
   }
   if (buffer.first_use > kLastStep || buffer.end.value_or(0) > kLastStep) {
-    return Fault(buffer, "step_overflow", "a step beyond 2^62");
+    return Fault(buffer, "step_overflow", "a step beyond 2^46");
   }
   const Step end = buffer.end.value_or(kNeverEnds);
   if (end < buffer.first_use) {

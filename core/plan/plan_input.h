@@ -73,18 +73,17 @@ struct PlanProblem {
   std::vector<uint32_t> storage_of;
 };
 
-// The latest step that may be named; what never ends does so later.
-inline constexpr Step kLastStep = (Step{1} << 62) - 1;
+// The latest step that may be named; what never ends does so later. A day in nanoseconds is in
+// reach, and sums of a hundred thousand steps do not overflow.
+inline constexpr Step kLastStep = (Step{1} << 46) - 1;
 inline constexpr Step kNeverEnds = kLastStep + 1;
 
 // INVALID_PLAN_INPUT with the values `buffer` (its id) and `fault`, one of
 //   empty_id, duplicate_id
-//   empty_size, size_overflow      no byte; the sizes, each rounded up to its alignment, beyond 2^62
-//   bad_alignment                  no power of two, or beyond 2^32
-//   negative_step, step_overflow   before 0; beyond kLastStep
-//   inverted_lifespan, empty_lifespan
-//   bad_gap                        outside of the lifespan, at one of its ends, empty, out of order
-//   misaligned_offset, offset_overflow
+//   empty_size, size_overflow      no byte; the sizes, each rounded up to its alignment, beyond
+//   2^62 bad_alignment                  no power of two, or beyond 2^32 negative_step,
+//   step_overflow   before 0; beyond kLastStep inverted_lifespan, empty_lifespan bad_gap outside of
+//   the lifespan, at one of its ends, empty, out of order misaligned_offset, offset_overflow
 //   fixed_apart                    two buffers of one storage fixed at different offsets
 //   fixed_overlap                  fixed on top of another one that is alive at the same time;
 //                                  `other` names that
