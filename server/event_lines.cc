@@ -18,7 +18,6 @@ spdlog::level::level_enum LevelOf(EventKind kind) {
     case EventKind::kRecallUnanswered:
     case EventKind::kPoolExpired:
     case EventKind::kPoolLost:
-    case EventKind::kBuffersRefused:
       return spdlog::level::warn;
     case EventKind::kReclaimed:
       return spdlog::level::info;

@@ -7,8 +7,7 @@
 namespace tenure {
 
 // Writes a line to the log for each event that nobody asked for: a device or lease that was lost,
-// memory taken back, requests for buffers that were refused. The others only at level debug: the
-// calls behind them have lines of their own.
+// memory taken back. The others only at level debug: the calls behind them have lines of their own.
 void LogEvents(std::span<const Event> events);
 
 }  // namespace tenure

@@ -1,9 +1,11 @@
 #include "server/lease_service.h"
 
 #include <optional>
+#include <spdlog/spdlog.h>
 #include <string>
 
 #include "server/errors.h"
+#include "server/printable.h"
 #include "server/translate.h"
 
 namespace tenure {
@@ -32,7 +34,14 @@ grpc::Status LeaseService::AcquireWeights(grpc::ServerContext* context,
 Status LeaseService::Acquire(grpc::ServerContext& context, const v1::AcquireWeightsRequest& request,
                              v1::AcquireWeightsResponse& response) {
   TENURE_ASSIGN_OR_RETURN(const SessionId session, gate_.Admit(context));
-  return refusals_.Note("AcquireWeights", session, AcquireFor(session, context, request, response));
+  const Status status = AcquireFor(session, context, request, response);
+  if (!status.ok()) {
+    spdlog::warn("lease refused name={} device={} session={} request_id={} reason={} message={}",
+                 Printable(request.name()), Printable(request.device()), session.value(),
+                 Printable(request.request_id()), DetailOf(status).value_or(ErrorDetail{}).reason,
+                 std::string(status.message()));
+  }
+  return refusals_.Note("AcquireWeights", session, status);
 }
 
 Status LeaseService::AcquireFor(SessionId session, grpc::ServerContext& context,

@@ -1,9 +1,11 @@
 #include <chrono>
 #include <optional>
+#include <spdlog/spdlog.h>
 #include <string>
 
 #include "server/errors.h"
 #include "server/lease_service.h"
+#include "server/printable.h"
 #include "server/translate.h"
 
 namespace tenure {
@@ -49,8 +51,16 @@ StatusOr<PoolGrant> LeaseService::AcquirePool(const grpc::ServerContext& context
                                               std::string_view method, const PoolRequest& request,
                                               const std::string& device,
                                               const std::string& request_id) {
+  const Instant asked = clock_.Now();
   StatusOr<PoolGrant> grant = TryAcquirePool(context, request, device, request_id);
   if (grant.ok()) return grant;
+  spdlog::warn(
+      "buffers refused method={} device={} bytes={} seconds={:.6f} session={} request_id={} "
+      "reason={} message={}",
+      method, Printable(device), RequestedBytes(request).count(),
+      std::chrono::duration<double>(clock_.Now() - asked).count(), request.session.value(),
+      Printable(request_id), DetailOf(grant.status()).value_or(ErrorDetail{}).reason,
+      std::string(grant.status().message()));
   return refusals_.Note(method, request.session, grant.status(), &request);
 }
 

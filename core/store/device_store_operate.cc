@@ -28,7 +28,9 @@ void DeviceStore::SetTimes(const DeviceStoreTimes& times) {
 
 void DeviceStore::SetCordoned(bool cordoned) {
   const MutexLock lock(mutex_);
+  if (cordoned_ == cordoned) return;
   cordoned_ = cordoned;
+  Note({.kind = cordoned ? EventKind::kCordoned : EventKind::kUncordoned});
   Changed();
 }
 

@@ -10,7 +10,8 @@ constexpr std::array<const char*, kEventKinds> kNames = {
     "OFFLINE",         "RECLAIMED",          "LEASE_GRANTED", "LEASE_RELEASED",
     "LEASE_EXPIRED",   "LEASE_LOST",         "RECALLED",      "RECALL_UNANSWERED",
     "POOL_GREW",       "POOL_SHRANK",        "POOL_EXPIRED",  "POOL_LOST",
-    "BUFFERS_REFUSED", "SEGMENTS_DESTROYED", "DEVICE_LOST"};
+    "BUFFERS_REFUSED", "SEGMENTS_DESTROYED", "DEVICE_LOST",   "CORDONED",
+    "UNCORDONED"};
 
 }  // namespace
 

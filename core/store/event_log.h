@@ -35,8 +35,10 @@ enum class EventKind {
   kBuffersRefused,
   kSegmentsDestroyed,  // cached ones went back to the backend
   kDeviceLost,
+  kCordoned,  // takes nothing new, on an operator's word
+  kUncordoned,
 };
-inline constexpr size_t kEventKinds = 19;
+inline constexpr size_t kEventKinds = 21;
 // "SESSION_OPENED", ...
 std::string_view EventKindName(EventKind kind);
 

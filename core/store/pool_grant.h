@@ -26,6 +26,9 @@ struct PoolRequest {
   Duration wait{};  // how long to wait for room that nobody is about to give back
 };
 
+// What is asked for, in sum.
+Bytes RequestedBytes(const PoolRequest& request);
+
 // The range of offsets that a Session maps its runtime memory into.
 struct PoolView {
   PoolId id;

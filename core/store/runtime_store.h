@@ -217,8 +217,6 @@ class RuntimeStore {
   }
   // Finds a place for what is wanted; the blocks are taken, and nobody's yet.
   static Pool::Placement Place(const PoolRequest& request, Pool& pool);
-  // What was asked for, in sum.
-  static Bytes Requested(const PoolRequest& request);
   static void GiveBack(const PoolRequest& request, Pool& pool, const Pool::Placement& placement);
   // Places what the waiter wants, if it is there.
   Pool::Placement TryPlace(Waiter& waiter, Pool& pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

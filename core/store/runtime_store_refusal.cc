@@ -27,15 +27,6 @@ std::string JoinBuffers(const std::vector<Buffer>& buffers) {
 
 }  // namespace
 
-Bytes RuntimeStore::Requested(const PoolRequest& request) {
-  if (const auto* whole = std::get_if<SegmentsSpec>(&request.wanted)) return whole->bytes;
-  Bytes sum;
-  for (const BufferSpec& spec : std::get<std::vector<BufferSpec>>(request.wanted)) {
-    sum += spec.size;
-  }
-  return sum;
-}
-
 // An empty Pool has its place for everything side by side: none does with less.
 Bytes RuntimeStore::LeastBytes(const PoolRequest& request) const {
   Pool empty(PoolId(), request.session, shape_);
@@ -64,7 +55,8 @@ Pool* RuntimeStore::FindPool(SessionId session) {
 Reason RuntimeStore::ReasonFor(const PoolRequest& request, const Pool& pool, bool promised) const {
   if (LeastBytes(request) > arena_.capacity()) return Reason::kCapacity;
   if (promised) return Reason::kReclaimPending;
-  if (Requested(request) <= pool.bytes().free() + arena_.available()) return Reason::kFragmented;
+  if (RequestedBytes(request) <= pool.bytes().free() + arena_.available())
+    return Reason::kFragmented;
   return LedgerNow().allocated().zero() ? Reason::kCapacity : Reason::kHeldByLeases;
 }
 
@@ -102,7 +94,7 @@ std::string RuntimeStore::HintFor(Reason reason, const PoolRequest& request,
 
 Status RuntimeStore::Explain(Reason reason, const PoolRequest& request, const Pool& pool,
                              const Status& cause) const {
-  const Bytes needed = Requested(request);
+  const Bytes needed = RequestedBytes(request);
   const Ledger ledger = LedgerNow();
   const Bytes own = pool.bytes().free();
   const Bytes largest = pool.LargestFree(arena_.available() / shape_.segment_size);

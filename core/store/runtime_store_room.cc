@@ -45,7 +45,7 @@ StatusOr<PoolGrant> RuntimeStore::Acquire(const PoolRequest& request, const Call
     Note({.kind = EventKind::kBuffersRefused,
           .session = request.session,
           .subject = std::to_string(waiter.pool.value()),
-          .bytes = Requested(request),
+          .bytes = RequestedBytes(request),
           .took = clock_.Now() - now,
           .detail = reason});
   }

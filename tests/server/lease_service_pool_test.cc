@@ -1,10 +1,14 @@
+#include <gmock/gmock.h>
 #include <set>
 #include <vector>
 
+#include "tests/server/captured_log.h"
 #include "tests/server/service_fixture.h"
 
 namespace tenure {
 namespace {
+
+using ::testing::HasSubstr;
 
 // A runtime arena of 256 KiB in segments of 32 KiB.
 class BufferServiceTest : public ServiceTest {
@@ -170,6 +174,17 @@ TEST_F(BufferServiceTest, WhoWaitsInVainHearsWhoHoldsTheRoom) {
   EXPECT_EQ(ReasonOf(refused), "HELD_BY_LEASES");
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_NE(refused.error_message().find("tester/0"), std::string::npos) << refused.error_message();
+}
+
+TEST_F(BufferServiceTest, ARefusalLeavesALineInTheLog) {
+  v1::AcquireBuffersRequest request = RequestOf({KiB(512)});
+  request.set_request_id("large\none");
+  request.set_device("host:0");
+  const CapturedLog log;
+  EXPECT_EQ(Refused(request), "CAPACITY");
+  EXPECT_THAT(log.text(), HasSubstr("warning buffers refused method=AcquireBuffers device=host:0"
+                                    " bytes=524288 seconds=0.0"));
+  EXPECT_THAT(log.text(), HasSubstr(" request_id=large?one reason=CAPACITY message="));
 }
 
 }  // namespace

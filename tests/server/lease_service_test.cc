@@ -1,12 +1,16 @@
 #include "server/lease_service.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
 
+#include "tests/server/captured_log.h"
 #include "tests/server/service_fixture.h"
 
 namespace tenure {
 namespace {
+
+using ::testing::HasSubstr;
 
 class LeaseServiceTest : public ServiceTest {
  protected:
@@ -96,6 +100,17 @@ TEST_F(LeaseServiceTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(Release(release, token_), "INVALID_REQUEST");
   release.set_load_request_id("");
   EXPECT_EQ(Release(release, token_), "INVALID_REQUEST");
+}
+
+TEST_F(LeaseServiceTest, ARefusalLeavesALineInTheLog) {
+  v1::AcquireWeightsRequest request;
+  request.set_name("nobody");
+  request.set_request_id("r7");
+  v1::AcquireWeightsResponse response;
+  const CapturedLog log;
+  EXPECT_EQ(ReasonOf(leases_->AcquireWeights(Call().get(), request, &response)), "MODEL_NOT_FOUND");
+  EXPECT_THAT(log.text(), HasSubstr("warning lease refused name=nobody device= session="));
+  EXPECT_THAT(log.text(), HasSubstr(" request_id=r7 reason=MODEL_NOT_FOUND message="));
 }
 
 }  // namespace

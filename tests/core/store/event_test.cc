@@ -80,6 +80,17 @@ TEST_F(EventTest, TellsWhatWentWrong) {
   }));
 }
 
+TEST_F(EventTest, TellsOfAnOperatorsWordOnce) {
+  Start();
+  Happened();
+  store_->devices()[0]->SetCordoned(true);
+  store_->devices()[0]->SetCordoned(true);
+  EXPECT_THAT(Happened(), ElementsAre("CORDONED"));
+  EXPECT_EQ(last_.device, "host:0");
+  store_->devices()[0]->SetCordoned(false);
+  EXPECT_THAT(Happened(), ElementsAre("UNCORDONED"));
+}
+
 TEST(RuntimeEventTest, TellsOfPoolsAndInOneEventOfAllThatIsWantedBack) {
   ManualClock clock;
   SmallDevice device("host:0", MiB(128));
