@@ -95,6 +95,11 @@ class HandleSession {
                                                            std::vector<uint64_t> offsets,
                                                            Deadline deadline,
                                                            const std::stop_token& cancel = {});
+  // Maps what is not mapped yet of the segments that a buffer lies in, which was granted. Segments
+  // that some buffer lies in are not wanted back.
+  absl::StatusOr<std::shared_ptr<PoolMapping>> MapBuffer(const PoolSpec& pool, uint64_t offset,
+                                                         uint64_t bytes, Deadline deadline,
+                                                         const std::stop_token& cancel = {});
   // Unmaps segments and says so, by which the daemon has them back. Does not wait.
   void UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets);
   // False if the pool is lost, and nothing will be heard of it. REQUIRES: it has been mapped.
@@ -131,6 +136,7 @@ class HandleSession {
 
     PoolSpec pool;
     std::vector<uint64_t> offsets;
+    bool of_buffer = false;  // other buffers may lie there too, and it is not granted as a whole
     Step step = Step::kWorking;
     std::shared_ptr<PoolMapping> mapping;  // reserved just now
     size_t mapped = 0;                     // of the offsets, from the first on
@@ -203,7 +209,12 @@ class HandleSession {
 
   // handle_session_pool.cc
   void StartPoolFetches();
+  absl::StatusOr<std::shared_ptr<PoolMapping>> Await(const std::shared_ptr<PoolFetch>& fetch,
+                                                     Deadline deadline,
+                                                     const std::stop_token& cancel);
   void Reserve(const std::shared_ptr<PoolFetch>& fetch);
+  // Begins with the segments of a pool whose range is reserved.
+  void BeginPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   void ContinuePoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   void FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   // Null if the daemon is asked for no segments of a pool.
