@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "client/cpp/daemon_plans.h"
 #include "client/cpp/duration.h"
 #include "client/cpp/error.h"
 #include "client/cpp/translate.h"

@@ -43,7 +43,7 @@ PlanInput InputOf(std::span<const BufferUse> uses) {
 absl::Status ToClientError(const absl::Status& status) {
   const std::optional<tenure::ErrorDetail> detail = tenure::DetailOf(status);
   if (!detail.has_value()) return status;
-  return MakeError(status.code(), detail->reason, status.message(),
+  return MakeError(status.code(), detail->reason, std::string(status.message()),
                    {detail->values.begin(), detail->values.end()});
 }
 
@@ -72,8 +72,6 @@ absl::StatusOr<std::shared_ptr<const PlanState>> PlanState::Make(std::vector<Buf
   }
   plan->index_of_.reserve(plan->uses_.size());
   for (uint32_t i = 0; i < plan->uses_.size(); ++i) {
-    Storage& storage = plan->storages_[plan->storage_of_[i]];
-    storage.views |= storage.buffer != i;
     plan->offsets_.push_back(made.offsets[i].count());
     plan->index_of_.emplace(plan->uses_[i].id, i);
   }

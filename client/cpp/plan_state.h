@@ -35,12 +35,11 @@ absl::Status ToClientError(const absl::Status& status);
 class PlanState {
  public:
   // Views of the same memory, or one buffer.
-  struct Storage {
+  struct Place {
     uint64_t offset = 0;
     uint64_t bytes = 0;
     uint64_t alignment = 1;
     uint32_t buffer = 0;  // the first of them
-    bool views = false;   // there are several
   };
 
   // INVALID_PLAN_INPUT; INVALID_REQUEST for an alignment that no pool gives; PROTOCOL if `made` is
@@ -55,7 +54,7 @@ class PlanState {
 
   const std::vector<BufferUse>& uses() const { return uses_; }
   const std::vector<uint64_t>& offsets() const { return offsets_; }  // by buffer
-  const std::vector<Storage>& storages() const { return storages_; }
+  const std::vector<Place>& storages() const { return storages_; }
   uint32_t storage_of(uint32_t buffer) const { return storage_of_[buffer]; }
   uint64_t height() const { return height_; }
   uint64_t lower_bound() const { return lower_bound_; }
@@ -73,7 +72,7 @@ class PlanState {
 
   std::vector<BufferUse> uses_;
   std::vector<uint64_t> offsets_;
-  std::vector<Storage> storages_;
+  std::vector<Place> storages_;
   std::vector<uint32_t> storage_of_;
   std::unordered_map<std::string_view, uint32_t> index_of_;  // by id, which is in uses_
   uint64_t height_ = 0;

@@ -59,7 +59,7 @@ absl::Status Overlaps(const SlotState& slot, uint32_t index, uint32_t storage) {
 // Takes the bytes of a storage for `index`, unless others or the readers of its last use have them.
 absl::Status TakeBytes(SlotState& slot, uint32_t index) {
   const uint32_t storage = slot.plan->storage_of(index);
-  const std::vector<PlanState::Storage>& places = slot.plan->storages();
+  const std::vector<PlanState::Place>& places = slot.plan->storages();
   const uint64_t begin = places[storage].offset;
   const uint64_t end = begin + places[storage].bytes;
   auto next = std::lower_bound(slot.taken.begin(), slot.taken.end(), begin,
@@ -87,7 +87,7 @@ void LetGoOfBytes(SlotState& slot, uint32_t storage) {
 // Memory of the pool, as large as the storage at least, for other views of it.
 absl::Status FallBack(SlotState& slot, uint32_t storage, uint64_t bytes, uint64_t alignment,
                       const CallOptions& options) {
-  const PlanState::Storage& place = slot.plan->storages()[storage];
+  const PlanState::Place& place = slot.plan->storages()[storage];
   SlotState::FallBack fallen{.block = {},
                              .alignment = std::max({alignment, place.alignment, LocalPool::kGranule}),
                              .readers = {}};

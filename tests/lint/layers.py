@@ -41,7 +41,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "proto": (),
     "server": ("proto", "core/store"),
-    "client/cpp": ("proto", "core/arena/offset_allocator"),
+    "client/cpp": ("proto", "core/arena/offset_allocator", "core/plan"),
     "client/cli": ("proto", "client/cpp"),
     "client/python": ("proto",),
 }

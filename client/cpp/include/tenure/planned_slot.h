@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -39,7 +40,8 @@ class BufferName {
   BufferName(std::string_view id) : id_(id) {}
   BufferName(const char* id) : id_(id) {}
   BufferName(const std::string& id) : id_(id) {}
-  BufferName(size_t index) : index_(index) {}
+  template <std::integral Index>
+  BufferName(Index index) : index_(static_cast<size_t>(index)) {}
   // NOLINTEND(google-explicit-constructor)
 
   // With no data if this is an index.
