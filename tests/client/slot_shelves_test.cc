@@ -56,7 +56,9 @@ TEST_F(SlotShelvesTest, ThoseThatWereNotNeededLatelyAreSweptOut) {
     // One of them is needed all the time.
     shelves_.Free(*shelves_.Take(1024, 256));
     shelves_.Sweep(now += seconds(1), gone_);
-    if (i == 6) EXPECT_TRUE(gone_.empty());
+    if (i == 6) {
+      EXPECT_TRUE(gone_.empty());
+    }
   }
   EXPECT_EQ(gone_.size(), 3u);
   EXPECT_EQ(shelves_.held(), 1024u);
