@@ -318,9 +318,9 @@ absl::StatusOr<Connection::GrantedBuffer> Connection::AcquireBuffer(
   const v1::Buffer& buffer = response.buffers(0);
   absl::StatusOr<PoolSpec> pool = ToValue(response.pool());
   absl::Status mapped = pool.status();
-  if (mapped.ok() && (buffer.size() < request.buffers(0).size() ||
-                      buffer.size() > pool->range_bytes ||
-                      buffer.offset() > pool->range_bytes - buffer.size())) {
+  if (mapped.ok() &&
+      (buffer.size() < request.buffers(0).size() || buffer.size() > pool->range_bytes ||
+       buffer.offset() > pool->range_bytes - buffer.size())) {
     mapped = ProtocolError("a buffer that does not fit its pool");
   }
   if (mapped.ok()) {

@@ -15,8 +15,8 @@ PlanCache::Planner DaemonPlans(std::weak_ptr<Connection> connection) {
     if (open == nullptr) {
       return MakeError(absl::StatusCode::kFailedPrecondition, kReleased, "the client is gone");
     }
-    TENURE_CLIENT_ASSIGN_OR_RETURN(
-        PlanReply reply, PlanBuffers(*open, input, {.budget = budget}, deadline, cancel));
+    TENURE_CLIENT_ASSIGN_OR_RETURN(PlanReply reply,
+                                   PlanBuffers(*open, input, {.budget = budget}, deadline, cancel));
     return MadePlan{.offsets = std::move(reply.offsets),
                     .height = reply.height,
                     .lower_bound = reply.lower_bound,

@@ -17,7 +17,8 @@ class HeldFences {
  public:
   HeldFences() = default;
   HeldFences(HeldFences&& other) noexcept
-      : fences_(std::exchange(other.fences_, {})), timelines_(std::exchange(other.timelines_, {})) {}
+      : fences_(std::exchange(other.fences_, {})),
+        timelines_(std::exchange(other.timelines_, {})) {}
   HeldFences& operator=(HeldFences&& other) = delete;
   ~HeldFences() { Clear(); }
 

@@ -58,9 +58,10 @@ uint64_t DigestOf(std::span<const BufferUse> uses) {
   return mixer.value();
 }
 
-absl::StatusOr<std::shared_ptr<const PlanState>> PlanCache::Plan(
-    const std::vector<BufferUse>& uses, std::optional<Duration> budget, Deadline deadline,
-    const std::stop_token& cancel) {
+absl::StatusOr<std::shared_ptr<const PlanState>> PlanCache::Plan(const std::vector<BufferUse>& uses,
+                                                                 std::optional<Duration> budget,
+                                                                 Deadline deadline,
+                                                                 const std::stop_token& cancel) {
   const uint64_t digest = DigestOf(uses);
   std::shared_ptr<const PlanState> plan = Find(digest, budget);
   if (plan != nullptr && plan->uses() == uses) return plan;

@@ -26,9 +26,9 @@ uint64_t DigestOf(std::span<const BufferUse> uses);
 // there. Keeps those that were used last. Thread-safe.
 class PlanCache {
  public:
-  using Planner = std::function<absl::StatusOr<MadePlan>(
-      const PlanInput& input, std::optional<Duration> budget, Deadline deadline,
-      const std::stop_token& cancel)>;
+  using Planner =
+      std::function<absl::StatusOr<MadePlan>(const PlanInput& input, std::optional<Duration> budget,
+                                             Deadline deadline, const std::stop_token& cancel)>;
 
   explicit PlanCache(Planner planner) : planner_(std::move(planner)) {}
 

@@ -30,9 +30,9 @@ absl::Status PlanFamily::CheckShape(std::span<const uint64_t> shape) const {
 absl::Status PlanFamily::Add(std::vector<uint64_t> shape, BufferPlan plan) {
   TENURE_CLIENT_RETURN_IF_ERROR(CheckShape(shape));
   std::erase_if(plans_, [&](const auto& each) { return each.first == shape; });
-  const auto place =
-      std::upper_bound(plans_.begin(), plans_.end(), plan.height(),
-                       [](uint64_t height, const auto& each) { return height < each.second.height(); });
+  const auto place = std::upper_bound(
+      plans_.begin(), plans_.end(), plan.height(),
+      [](uint64_t height, const auto& each) { return height < each.second.height(); });
   plans_.emplace(place, std::move(shape), std::move(plan));
   return absl::OkStatus();
 }
@@ -43,8 +43,7 @@ absl::StatusOr<BufferPlan> PlanFamily::Smallest(std::span<const uint64_t> shape)
     if (std::equal(of.begin(), of.end(), shape.begin(), std::greater_equal())) return plan;
   }
   return MakeError(absl::StatusCode::kFailedPrecondition, kPlanTooSmall,
-                   "no plan is for a shape as large: " + TextOf(shape),
-                   {{"shape", TextOf(shape)}});
+                   "no plan is for a shape as large: " + TextOf(shape), {{"shape", TextOf(shape)}});
 }
 
 }  // namespace tenure::client

@@ -54,7 +54,8 @@ absl::StatusOr<std::shared_ptr<const PlanState>> PlanState::Make(std::vector<Buf
   if (!problem.ok()) return ToClientError(problem.status());
   if (made.offsets.size() != uses.size()) return ProtocolError("a plan of other buffers");
   const absl::Status valid = ValidatePlan(input, made.offsets, made.height);
-  if (!valid.ok()) return ProtocolError("no plan for these buffers: " + std::string(valid.message()));
+  if (!valid.ok())
+    return ProtocolError("no plan for these buffers: " + std::string(valid.message()));
 
   std::shared_ptr<PlanState> plan(new PlanState());
   plan->uses_ = std::move(uses);

@@ -62,10 +62,9 @@ absl::Status TakeBytes(SlotState& slot, uint32_t index) {
   const std::vector<PlanState::Place>& places = slot.plan->storages();
   const uint64_t begin = places[storage].offset;
   const uint64_t end = begin + places[storage].bytes;
-  auto next = std::lower_bound(slot.taken.begin(), slot.taken.end(), begin,
-                               [&](uint32_t each, uint64_t at) {
-                                 return places[each].offset + places[each].bytes <= at;
-                               });
+  auto next = std::lower_bound(
+      slot.taken.begin(), slot.taken.end(), begin,
+      [&](uint32_t each, uint64_t at) { return places[each].offset + places[each].bytes <= at; });
   while (next != slot.taken.end() && places[*next].offset < end) {
     SlotState::StorageUse& use = slot.storages[*next];
     const bool view = *next == storage && (use.acquired > 0 || use.released != index);
@@ -88,9 +87,10 @@ void LetGoOfBytes(SlotState& slot, uint32_t storage) {
 absl::Status FallBack(SlotState& slot, uint32_t storage, uint64_t bytes, uint64_t alignment,
                       const CallOptions& options) {
   const PlanState::Place& place = slot.plan->storages()[storage];
-  SlotState::FallBack fallen{.block = {},
-                             .alignment = std::max({alignment, place.alignment, LocalPool::kGranule}),
-                             .readers = {}};
+  SlotState::FallBack fallen{
+      .block = {},
+      .alignment = std::max({alignment, place.alignment, LocalPool::kGranule}),
+      .readers = {}};
   TENURE_CLIENT_RETURN_IF_ERROR(slot.pool->Acquire(std::max(bytes, place.bytes), fallen.alignment,
                                                    BufferKind::kActivation, options, fallen.block));
   slot.fallen.emplace(storage, std::move(fallen));
@@ -135,11 +135,11 @@ absl::StatusOr<SlotBuffer> PlannedSlot::Acquire(const BufferName& buffer, uint64
   auto fallen = slot.fallen.find(storage);
   if (fallen == slot.fallen.end()) {
     const BufferUse& planned = slot.plan->uses()[index];
-    absl::Status fits = bytes <= planned.bytes && alignment <= planned.alignment
-                            ? TakeBytes(slot, index)
-                            : AboutBuffer(slot, kPlanTooSmall,
-                                          "a buffer that is larger or more aligned than planned",
-                                          index);
+    absl::Status fits =
+        bytes <= planned.bytes && alignment <= planned.alignment
+            ? TakeBytes(slot, index)
+            : AboutBuffer(slot, kPlanTooSmall,
+                          "a buffer that is larger or more aligned than planned", index);
     if (!fits.ok()) {
       if (!slot.fall_back || use.acquired > 0) return fits;
       TENURE_CLIENT_RETURN_IF_ERROR(FallBack(slot, storage, bytes, alignment, options));

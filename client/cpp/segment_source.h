@@ -10,7 +10,8 @@
 
 namespace tenure::client {
 
-// Where a pool's segments come from, and its slots. Offsets are those of the pool's range. Thread-safe.
+// Where a pool's segments come from, and its slots. Offsets are those of the pool's range.
+// Thread-safe.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;

@@ -32,11 +32,11 @@ struct SlotState {
   std::shared_ptr<const PlanState> plan;
   PoolBlock memory;
   bool fall_back = false;
-  std::vector<uint32_t> acquired;        // by buffer: how often it has to be released
+  std::vector<uint32_t> acquired;  // by buffer: how often it has to be released
   std::vector<StorageUse> storages;
-  std::vector<uint32_t> taken;           // storages whose bytes may be in use, by offset; disjoint
-  std::map<uint32_t, FallBack> fallen;   // by storage
-  std::vector<uint32_t> refused;         // buffers whose last release was
+  std::vector<uint32_t> taken;          // storages whose bytes may be in use, by offset; disjoint
+  std::map<uint32_t, FallBack> fallen;  // by storage
+  std::vector<uint32_t> refused;        // buffers whose last release was
 };
 
 }  // namespace tenure::client

@@ -184,8 +184,7 @@ inline absl::StatusOr<MadePlan> PlainPlanner::operator()(const PlanInput& input,
   const SteadyClock clock;
   const Plan plan =
       MakePlan(*problem, {.budget = budget.value_or(std::chrono::milliseconds(100))}, clock);
-  MadePlan made{
-      .height = plan.height, .lower_bound = plan.lower_bound, .proven = plan.proven};
+  MadePlan made{.height = plan.height, .lower_bound = plan.lower_bound, .proven = plan.proven};
   for (const uint32_t storage : problem->storage_of) made.offsets.push_back(plan.offsets[storage]);
   return made;
 }

@@ -17,10 +17,9 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // A and C do not live at once.
-const std::vector<BufferUse> kThree = {
-    {.id = "A", .bytes = 4 * kMiB, .first_use = 0, .end = 3},
-    {.id = "B", .bytes = 6 * kMiB, .first_use = 1, .end = 4},
-    {.id = "C", .bytes = 4 * kMiB, .first_use = 3, .end = 5}};
+const std::vector<BufferUse> kThree = {{.id = "A", .bytes = 4 * kMiB, .first_use = 0, .end = 3},
+                                       {.id = "B", .bytes = 6 * kMiB, .first_use = 1, .end = 4},
+                                       {.id = "C", .bytes = 4 * kMiB, .first_use = 3, .end = 5}};
 
 class PlannedSlotTest : public testing::Test, protected PlainPool {
  protected:
@@ -280,16 +279,15 @@ TEST_F(PlannedSlotTest, ASlotOutlivesItsPoolAndGivesItsMemoryBackAtItsEnd) {
 
 TEST_F(PlannedSlotTest, ARecordedRequestIsPlannedAndReplayed) {
   BufferRecording recording = *pool.Record();
-  PoolBuffer a = Take(4 * kMiB);       // 0
-  PoolBuffer b = Take(6 * kMiB);       // 1
-  ASSERT_TRUE(a.Release().ok());       // 2
-  PoolBuffer c = Take(4 * kMiB);       // 3
-  ASSERT_TRUE(b.Release().ok());       // 4
-  ASSERT_TRUE(c.Release().ok());       // 5
+  PoolBuffer a = Take(4 * kMiB);  // 0
+  PoolBuffer b = Take(6 * kMiB);  // 1
+  ASSERT_TRUE(a.Release().ok());  // 2
+  PoolBuffer c = Take(4 * kMiB);  // 3
+  ASSERT_TRUE(b.Release().ok());  // 4
+  ASSERT_TRUE(c.Release().ok());  // 5
   const std::vector<BufferUse> uses = UsesOf(recording.Finish());
   ASSERT_EQ(uses.size(), 3u);
-  EXPECT_EQ(uses[2],
-            (BufferUse{.id = "2", .bytes = 4 * kMiB, .first_use = 3, .end = 5}));
+  EXPECT_EQ(uses[2], (BufferUse{.id = "2", .bytes = 4 * kMiB, .first_use = 3, .end = 5}));
   const BufferPlan plan = PlanOf(uses);
   EXPECT_EQ(plan.height(), 10 * kMiB);
   PlannedSlot slot = *plan.OpenSlot();

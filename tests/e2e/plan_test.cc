@@ -1,5 +1,5 @@
-// Requests of one shape, each in a planned slot. Where the CPU cannot look at memory, on a GPU, what
-// is compared is where it lies.
+// Requests of one shape, each in a planned slot. Where the CPU cannot look at memory, on a GPU,
+// what is compared is where it lies.
 
 #include <algorithm>
 #include <chrono>

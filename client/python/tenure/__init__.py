@@ -32,7 +32,8 @@ from tenure.plan import BufferPlan, BufferUse, PlanFamily
 from tenure.pool import BufferPool
 from tenure.refusal import DeviceFit, FitVerdict, Refusal
 from tenure.scope import Scope, ScopeBuffer
-from tenure.slot import PlannedSlot, SlotBuffer
+from tenure.slot import PlannedSlot
+from tenure.slot_buffer import SlotBuffer
 
 __version__ = "0.1.0"
 

@@ -67,8 +67,8 @@ struct PlanOptions {
 };
 
 // Where the buffers of a request lie in the memory of a slot, so that no two that are in use at
-// once share a byte. BufferPool::Plan makes them. A value that is copied freely. Thread-safe, except
-// for assigning and destroying.
+// once share a byte. BufferPool::Plan makes them. A value that is copied freely. Thread-safe,
+// except for assigning and destroying.
 class TENURE_CLIENT_API BufferPlan {
  public:
   // For the library.

@@ -141,8 +141,9 @@ class TENURE_CLIENT_API BufferPool {
   // FAILED_PRECONDITION with reason RECORDING if a recording is under way.
   absl::StatusOr<BufferRecording> Record() const;
 
-  // A plan of the daemon for requests that use buffers so; for the same uses, in the same order, the
-  // one that this client was given before, as long as it has it. What comes of a plan is this pool's.
+  // A plan of the daemon for requests that use buffers so; for the same uses, in the same order,
+  // the one that this client was given before, as long as it has it. What comes of a plan is this
+  // pool's.
   //
   // INVALID_PLAN_INPUT for what makes no sense, with the values `buffer` and `fault`.
   // INVALID_REQUEST for an alignment that no pool gives. LIMIT for more than 100,000 buffers, or

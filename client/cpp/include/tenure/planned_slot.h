@@ -69,10 +69,11 @@ class TENURE_CLIENT_API PlannedSlot {
   bool valid() const;
 
   // Its buffer's bytes, at most as many as planned, nor more aligned; in nanoseconds. Views of one
-  // memory may be acquired while others of them are, or are still read. After an error everything is
-  // as it was:
+  // memory may be acquired while others of them are, or are still read. After an error everything
+  // is as it was:
   //   PLAN_TOO_SMALL  it is larger or more aligned than planned
-  //   PLAN_OVERLAP    the value `other` names a buffer that the plan has on the same bytes, and that
+  //   PLAN_OVERLAP    the value `other` names a buffer that the plan has on the same bytes, and
+  //   that
   //                   is in use or still read; itself, if it is read since its last release
   //   NOT_PLANNED     the plan has no such buffer
   //   ACQUIRED        it was, and not released since
@@ -85,19 +86,19 @@ class TENURE_CLIENT_API PlannedSlot {
   // released once more. NOT_ACQUIRED, NOT_PLANNED, SLOT_CLOSED.
   absl::Status AddView(const BufferName& buffer);
 
-  // Nobody uses the buffer once all of the fences are reached, as in PoolBuffer::Release; the memory
-  // is free for others once the last view of it was released and all fences of all of them are
-  // reached. Does not wait. NOT_ACQUIRED, NOT_PLANNED, SLOT_CLOSED; INVALID_REQUEST for what is no
-  // fence, CUDA_UNAVAILABLE: then this is not released, and can be with other fences.
+  // Nobody uses the buffer once all of the fences are reached, as in PoolBuffer::Release; the
+  // memory is free for others once the last view of it was released and all fences of all of them
+  // are reached. Does not wait. NOT_ACQUIRED, NOT_PLANNED, SLOT_CLOSED; INVALID_REQUEST for what is
+  // no fence, CUDA_UNAVAILABLE: then this is not released, and can be with other fences.
   absl::Status Release(const BufferName& buffer);
   absl::Status Release(const BufferName& buffer, const Fence& fence);
   absl::Status Release(const BufferName& buffer, std::span<const Fence> fences);
   absl::Status Release(const BufferName& buffer, std::initializer_list<Fence> fences);
 
-  // Releases what is acquired, and gives the slot's memory to the next slot once all of `fences` and
-  // those named for its buffers are reached. Does not wait. SLOT_CLOSED, without any effect, if it
-  // was closed or moved from. Other errors as in PoolBuffer::Release. CUDA events named for buffers
-  // are the slot's until then, see Fence::CudaEvent.
+  // Releases what is acquired, and gives the slot's memory to the next slot once all of `fences`
+  // and those named for its buffers are reached. Does not wait. SLOT_CLOSED, without any effect, if
+  // it was closed or moved from. Other errors as in PoolBuffer::Release. CUDA events named for
+  // buffers are the slot's until then, see Fence::CudaEvent.
   absl::Status Close();
   absl::Status Close(const Fence& fence);
   absl::Status Close(std::span<const Fence> fences);
