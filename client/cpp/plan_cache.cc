@@ -12,50 +12,53 @@ namespace {
 // What is kept, in buffers of all plans: some tens of MiB.
 constexpr size_t kMostBuffers = 200'000;
 
-// Mixes words with two multiplications of 128 bits, as wyhash does.
-class Mixer {
- public:
-  void Add(uint64_t first, uint64_t second) {
-    state_ = Fold(state_ ^ first ^ 0x9e3779b97f4a7c15u, second ^ 0xe7037ed1a0b428dbu);
-  }
-  void Add(std::string_view text) {
-    uint64_t words[2];
-    const uint64_t length = text.size();
-    for (; text.size() > sizeof(words); text.remove_prefix(sizeof(words))) {
-      std::memcpy(words, text.data(), sizeof(words));
-      Add(words[0], words[1]);
-    }
-    words[0] = words[1] = 0;
-    std::memcpy(words, text.data(), text.size());
-    Add(words[0] ^ length << 32, words[1]);
-  }
-  uint64_t value() const { return Fold(state_, 0x8ebc6af09c88c6e3u); }
+// A multiplication of 128 bits, as wyhash mixes.
+uint64_t Fold(uint64_t a, uint64_t b) {
+  const auto product =
+      static_cast<unsigned __int128>(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xe7037ed1a0b428dbu);
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
 
- private:
-  static uint64_t Fold(uint64_t a, uint64_t b) {
-    const auto product = static_cast<unsigned __int128>(a) * b;
-    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-  }
+template <typename Word>
+uint64_t Load(const char* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
 
-  uint64_t state_ = 0xa0761d6478bd642fu;
-};
+// Whatever the length, with loads of a constant size, which may overlap.
+uint64_t DigestOf(std::string_view text) {
+  const char* at = text.data();
+  const size_t size = text.size();
+  uint64_t digest = size;
+  if (size >= 8) {
+    const char* const last = at + size - 8;
+    for (; at < last; at += 8) digest = Fold(digest, Load<uint64_t>(at));
+    return Fold(digest, Load<uint64_t>(last));
+  }
+  if (size >= 4) return Fold(digest, Load<uint32_t>(at) << 32 | Load<uint32_t>(at + size - 4));
+  for (const char letter : text) digest = digest << 8 | static_cast<unsigned char>(letter);
+  return Fold(digest, 0);
+}
 
 }  // namespace
 
 uint64_t DigestOf(std::span<const BufferUse> uses) {
-  Mixer mixer;
+  uint64_t digest = uses.size();
   for (const BufferUse& use : uses) {
-    mixer.Add(use.id);
-    mixer.Add(use.bytes, use.alignment);
-    mixer.Add(static_cast<uint64_t>(use.first_use), static_cast<uint64_t>(use.end.value_or(-1)));
+    // Only the last step of each waits for the buffer before.
     const uint64_t group = use.alias_group.has_value() ? uint64_t{*use.alias_group} + 1 : 0;
-    mixer.Add(group << 1 | (use.output ? 1 : 0), use.gaps.size());
+    uint64_t gaps = use.gaps.size();
     for (const StepRange& gap : use.gaps) {
-      mixer.Add(static_cast<uint64_t>(gap.begin), static_cast<uint64_t>(gap.end));
+      gaps = Fold(gaps ^ static_cast<uint64_t>(gap.begin), static_cast<uint64_t>(gap.end));
     }
+    const uint64_t steps =
+        Fold(static_cast<uint64_t>(use.first_use), static_cast<uint64_t>(use.end.value_or(-1)));
+    const uint64_t size = Fold(use.bytes, use.alignment);
+    const uint64_t rest = Fold(group << 1 | (use.output ? 1 : 0), gaps);
+    digest = Fold(digest ^ DigestOf(use.id), Fold(steps ^ size, rest));
   }
-  mixer.Add(uses.size(), 0);
-  return mixer.value();
+  return digest;
 }
 
 absl::StatusOr<std::shared_ptr<const PlanState>> PlanCache::Plan(const std::vector<BufferUse>& uses,
