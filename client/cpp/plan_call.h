@@ -33,8 +33,8 @@ struct PlanReply {
   uint32_t planner_version = 0;
 };
 
-// Has the daemon plan `input`, which it checks. Its errors, of which PLAN_INFEASIBLE says what is in
-// the way of `capacity`; PROTOCOL for a plan that is not one of `input`'s buffers.
+// Has the daemon plan `input`, which it checks. Its errors, of which PLAN_INFEASIBLE says what is
+// in the way of `capacity`; PROTOCOL for a plan that is not one of `input`'s buffers.
 absl::StatusOr<PlanReply> PlanBuffers(Connection& connection, const PlanInput& input,
                                       const PlanCallOptions& options, Deadline deadline,
                                       const std::stop_token& cancel = {});
