@@ -25,7 +25,7 @@ std::vector<BufferUse> UsesOf(const std::vector<RecordedBuffer>& recorded) {
   return uses;
 }
 
-BufferPlan::BufferPlan(std::shared_ptr<LocalPool> pool, std::shared_ptr<const PlanState> state)
+BufferPlan::BufferPlan(std::weak_ptr<LocalPool> pool, std::shared_ptr<const PlanState> state)
     : pool_(std::move(pool)), state_(std::move(state)) {}
 
 uint64_t BufferPlan::height() const { return state_->height(); }
@@ -40,11 +40,13 @@ absl::Status BufferPlan::Check(const std::vector<BufferUse>& uses) const {
 
 absl::StatusOr<PlannedSlot> BufferPlan::OpenSlot(const SlotOptions& slot,
                                                  const CallOptions& options) const {
+  std::shared_ptr<LocalPool> pool = pool_.lock();
+  if (pool == nullptr) return LocalPool::PoolGone();
   PoolBlock memory;
   TENURE_CLIENT_RETURN_IF_ERROR(
-      pool_->AcquireSlot(state_->slot_bytes(), state_->slot_alignment(), options, memory));
+      pool->AcquireSlot(state_->slot_bytes(), state_->slot_alignment(), options, memory));
   std::unique_ptr<SlotState> state = state_->TakeState();
-  state->pool = pool_;
+  state->pool = std::move(pool);
   state->plan = state_;
   state->memory = memory;
   state->fall_back = slot.fall_back;

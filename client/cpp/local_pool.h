@@ -119,6 +119,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
                            std::span<const Fence> fences);
   // FORKED; the reason of Invalidate.
   absl::Status CheckUsable() const;
+  // RELEASED: what AcquireSlot says of a pool that is closed.
+  static absl::Status PoolGone();
   // Without the lock. REQUIRES: CheckFences was OK.
   bool IsReached(const Fence& fence) const { return pending_.IsReached(fence); }
 

@@ -24,10 +24,7 @@ absl::Status LocalPool::AcquireSlot(uint64_t bytes, uint64_t alignment, const Ca
   absl::Status refusal;
   while (true) {
     if (!valid_.load(std::memory_order_relaxed)) return LostError();
-    if (closed_) {
-      return MakeError(absl::StatusCode::kFailedPrecondition, kReleased,
-                       "the pool of this plan is gone");
-    }
+    if (closed_) return PoolGone();
     DrainAll();
     if (const std::optional<PoolBlock> taken = shelves_.Take(bytes, alignment)) {
       block = *taken;
@@ -59,11 +56,21 @@ absl::Status LocalPool::AcquireSlot(uint64_t bytes, uint64_t alignment, const Ca
   }
 }
 
+absl::Status LocalPool::PoolGone() {
+  return MakeError(absl::StatusCode::kFailedPrecondition, kReleased,
+                   "the pool of this plan is gone");
+}
+
 absl::Status LocalPool::AddSlot(uint64_t bytes, uint64_t alignment,
                                 const SegmentSource::Granted& granted, PoolBlock& block) {
   if (!valid_) return LostError();
+  if (closed_) {
+    Defer().buffers.push_back(granted.buffer_id);
+    return PoolGone();
+  }
   if (granted.offset % alignment != 0 || bytes > options_.range_bytes ||
       granted.offset > options_.range_bytes - bytes) {
+    Defer().buffers.push_back(granted.buffer_id);
     return ProtocolError("a buffer that does not lie in its pool, or is not aligned there");
   }
   block = shelves_.Add(bytes, alignment, granted.offset, granted.buffer_id);

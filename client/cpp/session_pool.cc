@@ -96,6 +96,7 @@ absl::StatusOr<SegmentSource::Granted> SessionPool::AcquireBuffer(uint64_t bytes
   request.set_device(pool_.device.name);
   request.set_priority(options_.priority);
   client::ToProto(options_.wait, request.mutable_wait());
+  request.set_may_be_idle(true);
   v1::BufferSpec& spec = *request.add_buffers();
   spec.set_size(bytes);
   spec.set_alignment(alignment);

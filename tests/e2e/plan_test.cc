@@ -23,7 +23,6 @@ namespace tenure {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kSegment = 2 * kMiB;
 
 // A and C are not in use at once.
 std::vector<BufferUse> ThreeBuffers() {
@@ -99,7 +98,7 @@ TEST_F(PlanTest, SlotsTakeExactlyTheirHeightAndGiveItBack) {
   EXPECT_EQ(Leased(), 8 * each);
   for (int n = 0; n < 8; ++n) slots.push_back(Open(plan));
   EXPECT_EQ(Leased(), 8 * each);
-  slots.resize(4);
+  slots.erase(slots.begin() + 4, slots.end());
   EXPECT_EQ(pool_.Trim(), 4 * each);
   EXPECT_TRUE(LeasedBecomes(4 * each));
   slots.clear();
@@ -148,6 +147,21 @@ TEST_F(PlanTest, MemoryOfIdleSlotsMakesRoomForWhatElseThePoolNeeds) {
   EXPECT_EQ(Open(plan).Acquire("x", 1)->size_bytes, 1u);
   const BufferPlan higher = PlanOf(pool_, {{.id = "x", .bytes = 50 * kMiB, .end = 1}});
   EXPECT_TRUE(higher.OpenSlot().ok());
+}
+
+TEST_F(PlanTest, MemoryOfIdleSlotsGoesToOthersWhoNeedIt) {
+  const BufferPlan plan = PlanOf(pool_, {{.id = "x", .bytes = 20 * kMiB, .end = 1}});
+  ASSERT_TRUE(Open(plan).Close().ok());
+  PlannedSlot slot = Open(plan);
+  std::optional<PlannedSlot> idle = Open(plan);
+  idle.reset();
+  EXPECT_EQ(Leased(), 40 * kMiB);
+  const Client other = daemon_.Connect("other");
+  const BufferPool pool = *other.OpenPool();
+  auto buffer = pool.Acquire(40 * kMiB);
+  EXPECT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ(Leased(), 60 * kMiB);
+  EXPECT_TRUE(slot.valid());
 }
 
 // A multilayer perceptron: each layer's output is used by the next one only, but for the first,

@@ -72,7 +72,7 @@ struct PlanOptions {
 class TENURE_CLIENT_API BufferPlan {
  public:
   // For the library.
-  BufferPlan(std::shared_ptr<LocalPool> pool, std::shared_ptr<const PlanState> state);
+  BufferPlan(std::weak_ptr<LocalPool> pool, std::shared_ptr<const PlanState> state);
 
   // What a slot takes, in bytes; no plan takes less than `lower_bound`, nor than `height` if it is
   // `proven`.
@@ -97,7 +97,7 @@ class TENURE_CLIENT_API BufferPlan {
                                        const CallOptions& options = {}) const;
 
  private:
-  std::shared_ptr<LocalPool> pool_;
+  std::weak_ptr<LocalPool> pool_;  // which does not stay for the sake of a plan
   std::shared_ptr<const PlanState> state_;
 };
 
