@@ -102,6 +102,9 @@ class HandleSession {
                                                          const std::stop_token& cancel = {});
   // Unmaps segments and says so, by which the daemon has them back. Does not wait.
   void UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets);
+  // The caller needs a pool no more. If it is lost, and nobody listens any more, nobody recalls what
+  // is still mapped of it: that is unmapped. Does not wait.
+  void LeavePool(uint64_t pool_id);
   // False if the pool is lost, and nothing will be heard of it. REQUIRES: it has been mapped.
   bool Listen(uint64_t pool_id, std::weak_ptr<PoolListener> listener);
   // Tells the daemon of segments that this session was granted and has never mapped. Called with a
@@ -231,6 +234,8 @@ class HandleSession {
   static void LosePools(const SessionPools::Listeners& listeners, const std::string& reason);
   // What the session's own users do not need any more.
   void ReturnSegments();
+  // Everything, at the end.
+  void UnmapPools();
   void UnmapSegment(const SessionPools::Segment& segment);
   void SweepPools(Instant now);
   // Has `what` told where the pool's device may be waited for, and then `done` called here.

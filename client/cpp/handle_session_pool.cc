@@ -35,19 +35,6 @@ absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapSegments(
   return Await(fetch, deadline, cancel);
 }
 
-absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapBuffer(
-    const PoolSpec& pool, uint64_t offset, uint64_t bytes, Deadline deadline,
-    const std::stop_token& cancel) {
-  auto fetch = std::make_shared<PoolFetch>();
-  fetch->pool = pool;
-  fetch->of_buffer = true;
-  for (uint64_t at = offset - offset % pool.segment_bytes; at < offset + bytes;
-       at += pool.segment_bytes) {
-    fetch->offsets.push_back(at);
-  }
-  return Await(fetch, deadline, cancel);
-}
-
 absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::Await(
     const std::shared_ptr<PoolFetch>& fetch, Deadline deadline, const std::stop_token& cancel) {
   // Before the lock, which it takes.
@@ -158,14 +145,6 @@ void HandleSession::Reserve(const std::shared_ptr<PoolFetch>& fetch) {
         }
         BeginPoolFetch(fetch, std::move(status));
       });
-}
-
-void HandleSession::BeginPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status) {
-  if (fetch->of_buffer && status.ok()) {
-    const std::lock_guard lock(mutex_);
-    status = pools_.LeaveOutMapped(fetch->pool.pool_id, fetch->offsets);
-  }
-  ContinuePoolFetch(fetch, std::move(status));
 }
 
 void HandleSession::ContinuePoolFetch(const std::shared_ptr<PoolFetch>& fetch,
@@ -359,6 +338,7 @@ void HandleSession::OnPoolLost(const v1::PoolLost& lost) {
   std::unique_lock lock(mutex_);
   const SessionPools::Listeners listeners = pools_.Lose(lost.pool_id());
   lock.unlock();
+  LeavePool(lost.pool_id());
   LosePools(listeners, lost.reason());
 }
 

@@ -53,6 +53,7 @@ absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(std::shared_ptr<Con
 
 SessionPool::~SessionPool() {
   connection_->session().UnmapSegments(pool_.pool_id, {segments_.begin(), segments_.end()});
+  connection_->session().LeavePool(pool_.pool_id);
 }
 
 absl::StatusOr<SegmentSource::Grown> SessionPool::Grow(BufferKind kind, uint64_t bytes,

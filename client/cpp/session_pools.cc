@@ -75,6 +75,26 @@ std::optional<SessionPools::Segment> SessionPools::TakeShare(uint64_t share_seri
   return Take(pool_id, offset);
 }
 
+std::vector<SessionPools::Segment> SessionPools::TakeAll() {
+  std::vector<Segment> taken;
+  for (const auto& [id, pool] : pools_) {
+    for (const auto& [offset, entry] : pool.segments) {
+      if (auto segment = Take(id, offset)) taken.push_back(*std::move(segment));
+    }
+  }
+  return taken;
+}
+
+std::vector<uint64_t> SessionPools::LeftIn(uint64_t pool_id) const {
+  std::vector<uint64_t> left;
+  const auto pool = pools_.find(pool_id);
+  if (pool == pools_.end() || !pool->second.lost || !Living(pool->second).empty()) return left;
+  for (const auto& [offset, entry] : pool->second.segments) {
+    if (entry.state == State::kMapped) left.push_back(offset);
+  }
+  return left;
+}
+
 void SessionPools::FinishUnmap(const Segment& taken, const absl::Status& status) {
   Pool& pool = pools_.at(taken.pool_id);
   if (status.ok()) {

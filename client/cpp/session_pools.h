@@ -71,6 +71,9 @@ class SessionPools {
   // Takes what is mapped there to be unmapped; nullopt if nothing is.
   std::optional<Segment> Take(uint64_t pool_id, uint64_t offset);
   std::optional<Segment> TakeShare(uint64_t share_serial);
+  std::vector<Segment> TakeAll();
+  // What is mapped of a pool that is lost and that nobody listens to.
+  std::vector<uint64_t> LeftIn(uint64_t pool_id) const;
   // What came of the unmapping of something taken.
   void FinishUnmap(const Segment& taken, const absl::Status& status);
 

@@ -275,6 +275,8 @@ TEST_F(PlannedSlotTest, ASlotOutlivesItsPoolAndGivesItsMemoryBackAtItsEnd) {
   EXPECT_EQ(segments->buffers().size(), 1u);
   slot.reset();
   EXPECT_TRUE(segments->buffers().empty());
+  // This test and its pool: a plan keeps none.
+  EXPECT_EQ(local.use_count(), 2);
 }
 
 TEST_F(PlannedSlotTest, ARecordedRequestIsPlannedAndReplayed) {
