@@ -102,8 +102,8 @@ class HandleSession {
                                                          const std::stop_token& cancel = {});
   // Unmaps segments and says so, by which the daemon has them back. Does not wait.
   void UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets);
-  // The caller needs a pool no more. If it is lost, and nobody listens any more, nobody recalls what
-  // is still mapped of it: that is unmapped. Does not wait.
+  // The caller needs a pool no more. If it is lost, and nobody listens any more, nobody recalls
+  // what is still mapped of it: that is unmapped. Does not wait.
   void LeavePool(uint64_t pool_id);
   // False if the pool is lost, and nothing will be heard of it. REQUIRES: it has been mapped.
   bool Listen(uint64_t pool_id, std::weak_ptr<PoolListener> listener);
