@@ -138,9 +138,10 @@ void PrintAsJson(const MadePlan& made, const std::optional<Bytes>& capacity) {
 
 absl::Status WriteSvg(const PlanOptions& options, const MadePlan& made) {
   const Plan& plan = made.plan;
-  PlanPicture picture{.title = options.path + ": " + std::to_string(made.input.size()) +
-                               " buffers in " + FormatBytes(plan.height.count()) + ", " +
-                               made.RatioText() + " of the lower bound",
+  const std::string name = options.path.substr(options.path.rfind('/') + 1);
+  PlanPicture picture{.title = name + ": " + std::to_string(made.input.size()) + " buffers in " +
+                               FormatBytes(plan.height.count()) + ", " + made.RatioText() +
+                               " of the lower bound",
                       .height = plan.height,
                       .lower_bound = plan.lower_bound,
                       .capacity = options.limits.capacity};

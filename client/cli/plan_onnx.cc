@@ -85,7 +85,7 @@ absl::StatusOr<std::string> TraceOfOnnx(const std::string& path, const OnnxSizes
   if (outcome->code == kBadModel) return Error(Reason::kInvalidPlanInput, said);
   if (outcome->code == kNoOnnx) return absl::FailedPreconditionError(said);
   return absl::FailedPreconditionError(
-      "an ONNX file takes the Python package `tenure` (pip install client/python) to read; "
+      "an ONNX file takes the Python package `tenure` (pip install 'client/python[onnx]') to read; "
       "python3 says: " +
       said);
 }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <functional>
+#include <numeric>
 #include <string_view>
 
 #include "client/cli/format.h"
@@ -51,7 +53,7 @@ std::string ColourOf(std::string_view id) {
   for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
   hash ^= hash >> 29;
   const double hue = static_cast<double>(hash % 360);
-  const double lightness = 0.6 + static_cast<double>(hash / 360 % 5) * 0.04;
+  const double lightness = 0.66 + static_cast<double>(hash / 360 % 5) * 0.04;
   const double reach = 0.55 * std::min(lightness, 1 - lightness);
   const auto part = [&](double shift) {
     const double k = std::fmod(shift + hue / 30, 12);
@@ -102,7 +104,7 @@ class Picture {
     DrawAxes();
     const bool outlined = input_.size() <= kMostOutlined;
     svg_ += outlined ? "<g stroke=\"#000\" stroke-opacity=\".35\" stroke-width=\".5\">\n" : "<g>\n";
-    for (size_t i = 0; i < input_.size(); ++i) DrawBuffer(i);
+    for (const size_t i : LargestFirst()) DrawBuffer(i);
     svg_ += "</g>\n";
     DrawLevels();
     svg_ += "</svg>\n";
@@ -122,6 +124,14 @@ class Picture {
   bool ShowsCapacity() const {
     return picture_.capacity.has_value() &&
            picture_.capacity->count() / 2 <= picture_.height.count();
+  }
+
+  // So that a view is seen on what it is a view of.
+  std::vector<size_t> LargestFirst() const {
+    std::vector<size_t> order(input_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return input_[i].size; });
+    return order;
   }
 
   void DrawAxes() {
