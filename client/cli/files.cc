@@ -1,21 +1,25 @@
 #include "client/cli/files.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 
 namespace tenure::cli {
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError("cannot read " + path + ": " + std::strerror(errno));
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  // Such as a directory, which can be opened.
-  if (file.bad()) return absl::NotFoundError("cannot read " + path + ": " + std::strerror(errno));
-  return bytes;
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::istream& in = path == "-" ? std::cin : file;
+  std::string bytes;
+  std::array<char, 65536> piece{};
+  while (in.read(piece.data(), piece.size()), in.gcount() > 0) {
+    bytes.append(piece.data(), static_cast<size_t>(in.gcount()));
+  }
+  // A directory can be opened and not be read.
+  if (!in.bad() && in.eof()) return bytes;
+  return absl::NotFoundError("cannot read " + path + ": " + std::strerror(errno));
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& bytes) {

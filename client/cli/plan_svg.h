@@ -10,9 +10,9 @@
 namespace tenure::cli {
 
 struct PlanPicture {
-  std::string title;
-  Bytes height;
-  Bytes lower_bound;
+  std::string title{};
+  Bytes height{};
+  Bytes lower_bound{};
   std::optional<Bytes> capacity{};
 };
 

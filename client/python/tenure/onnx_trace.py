@@ -123,6 +123,8 @@ class _Tracer:
         for values in (self._inputs, graph.value_info, graph.output):
             self._give_dims(values)
         self._graph = _inferred(model).graph
+        self._read = {each for node in self._graph.node for each in node.input}
+        self._read |= {each.name for each in self._graph.output}
         self._types = {
             each.name: each.type
             for values in (self._graph.value_info, self._graph.output, self._graph.input)
@@ -157,6 +159,8 @@ class _Tracer:
             raise TraceError(f"{named} is a function of the model, whose buffers cannot be planned")
         written = [each for each in node.output if each]
         views = self._views(node)
+        if views:  # no Dropout makes a mask that nobody asks for
+            written = written[:1] + [each for each in written[1:] if each in self._read]
         if node.op_type == "Constant" or (views and node.input[0] in self._constants):
             self._constants.update(written)
             if any(_is_false(each.t) for each in node.attribute):
