@@ -132,7 +132,7 @@ void PrintAsJson(const MadePlan& made, const std::optional<Bytes>& capacity) {
   for (size_t i = 0; i < made.input.size(); ++i) {
     offsets[made.input[i].id] = made.offsets[i].count();
   }
-  json["offsets"] = std::move(offsets);
+  json["offsets"] = offsets;
   PrintJson(json);
 }
 

@@ -62,7 +62,7 @@ Status CheckId(size_t line, std::string_view id) {
 
 Status CheckAtLines(const PlanInput& input, const std::vector<size_t>& lines) {
   TENURE_CHECK(lines.size() == input.size());
-  const Status found = MakePlanProblem(input).status();
+  Status found = MakePlanProblem(input).status();
   if (found.ok()) return found;
   const std::optional<ErrorDetail> detail = DetailOf(found);
   TENURE_CHECK(detail.has_value());
