@@ -58,6 +58,7 @@ struct PlanOptions {
 
 struct MadePlan {
   PlanInput input;
+  PlanProblem problem;
   Plan plan;
   std::vector<Bytes> offsets;  // by buffer
 
@@ -78,10 +79,10 @@ absl::StatusOr<MadePlan> Make(const PlanOptions& options) {
   MadePlan made;
   TENURE_ASSIGN_OR_RETURN(made.input,
                           ReadPlanFile(options.path, options.planned_format, options.sizes));
-  TENURE_ASSIGN_OR_RETURN(const PlanProblem problem, MakePlanProblem(made.input));
-  made.plan = MakePlan(problem, options.limits, SteadyClock());
+  TENURE_ASSIGN_OR_RETURN(made.problem, MakePlanProblem(made.input));
+  made.plan = MakePlan(made.problem, options.limits, SteadyClock());
   made.offsets.reserve(made.input.size());
-  for (const uint32_t storage : problem.storage_of) {
+  for (const uint32_t storage : made.problem.storage_of) {
     made.offsets.push_back(made.plan.offsets[storage]);
   }
   TENURE_RETURN_IF_ERROR(ValidatePlan(made.input, made.offsets, made.plan.height));
