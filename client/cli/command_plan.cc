@@ -13,6 +13,7 @@
 #include "client/cli/format.h"
 #include "client/cli/options.h"
 #include "client/cli/plan_file.h"
+#include "client/cli/plan_remedy.h"
 #include "client/cli/plan_svg.h"
 #include "client/cli/table.h"
 #include "core/base/clock.h"
@@ -42,7 +43,8 @@ constexpr char kHelp[] =
     "  tenurectl plan buffers.csv --capacity 10MiB --svg plan.svg\n"
     "  tenurectl plan model.onnx --batch 8 --dim sequence=128\n"
     "  tenurectl --json plan - --format trace < run.jsonl | jq .offsets\n"
-    "Needs no daemon. Ends with 6 if the plan is higher than the capacity.\n";
+    "Needs no daemon. Ends with 6 if the plan is higher than the capacity, and tells the step at\n"
+    "which too much is alive, and which buffers would have to start later for a plan to fit.\n";
 
 struct PlanOptions {
   std::string path;
@@ -60,7 +62,8 @@ struct MadePlan {
   PlanInput input;
   PlanProblem problem;
   Plan plan;
-  std::vector<Bytes> offsets;  // by buffer
+  std::vector<Bytes> offsets;        // by buffer
+  std::optional<PlanRemedy> remedy;  // if it is higher than the capacity
 
   double Ratio() const {
     return plan.lower_bound.zero() ? 1
@@ -80,12 +83,19 @@ absl::StatusOr<MadePlan> Make(const PlanOptions& options) {
   TENURE_ASSIGN_OR_RETURN(made.input,
                           ReadPlanFile(options.path, options.planned_format, options.sizes));
   TENURE_ASSIGN_OR_RETURN(made.problem, MakePlanProblem(made.input));
-  made.plan = MakePlan(made.problem, options.limits, SteadyClock());
+  const std::optional<Bytes>& capacity = options.limits.capacity;
+  PlanLimits limits = options.limits;
+  // No time for a lower plan where none can do.
+  if (capacity.has_value() && LowerBound(made.problem) > *capacity) limits.budget = Duration{0};
+  made.plan = MakePlan(made.problem, limits, SteadyClock());
   made.offsets.reserve(made.input.size());
   for (const uint32_t storage : made.problem.storage_of) {
     made.offsets.push_back(made.plan.offsets[storage]);
   }
   TENURE_RETURN_IF_ERROR(ValidatePlan(made.input, made.offsets, made.plan.height));
+  if (capacity.has_value() && made.plan.height > *capacity) {
+    made.remedy = FindRemedy(made.input, made.problem, *capacity, options.limits);
+  }
   return made;
 }
 
@@ -111,6 +121,7 @@ void Print(const MadePlan& made, const std::optional<Bytes>& capacity) {
     fields.emplace_back("capacity",
                         FormatBytes(capacity->count()) + ", " + Verdict(plan, *capacity));
   }
+  if (made.remedy.has_value()) AddRemedy(made.input, made.problem, *made.remedy, fields);
   fields.emplace_back("took", FormatDuration(plan.seconds));
   PrintFields(std::cout, fields);
 }
@@ -128,6 +139,7 @@ void PrintAsJson(const MadePlan& made, const std::optional<Bytes>& capacity) {
     json["capacity"] = capacity->count();
     json["fits"] = plan.height <= *capacity;
   }
+  if (made.remedy.has_value()) AddRemedy(made.input, made.problem, *made.remedy, json);
   // An object that looks for a key as it is made would take the square of their number.
   nlohmann::json offsets = nlohmann::json::object();
   for (size_t i = 0; i < made.input.size(); ++i) {

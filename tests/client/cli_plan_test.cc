@@ -80,6 +80,35 @@ TEST_F(CliPlanTest, TellsHeightBoundAndWhetherItFits) {
   EXPECT_EQ(high.err, "");
 }
 
+// A lives to 5 now, so that all three are alive at step 3.
+constexpr char kLonger[] = "id,lower,upper,size\nA,0,5,4194304\nB,1,4,6291456\nC,3,5,4194304\n";
+
+TEST_F(CliPlanTest, TellsWhatIsAliveWhereACapacityIsTooLittleAndWhatWouldFit) {
+  const Outcome high = Run({"plan", Write("longer.csv", kLonger), "--capacity", "10MiB"});
+  EXPECT_EQ(high.code, 6);
+  EXPECT_THAT(high.out, HasSubstr("\nheight        14 MiB\n"));
+  EXPECT_THAT(high.out, HasSubstr("\nat step 3     14 MiB are alive: A, B, C\n"
+                                  "later starts  C at 4 would fit, 1 later in all, the least that "
+                                  "helps\n"));
+}
+
+TEST_F(CliPlanTest, PrintsTheProofAndTheRemedyAsJson) {
+  const Outcome high = Run({"--json", "plan", Write("longer.csv", kLonger), "--capacity", "10MiB"});
+  EXPECT_EQ(high.code, 6);
+  const json plan = json::parse(high.out);
+  EXPECT_EQ(plan["fits"], false);
+  EXPECT_EQ(plan["shortfall"],
+            json({{"step", 3}, {"needed", 14680064}, {"buffers", {"A", "B", "C"}}}));
+  EXPECT_EQ(plan["late_starts"],
+            json({{"delay", 1}, {"proven", true}, {"starts", {{{"id", "C"}, {"lower", 4}}}}}));
+}
+
+TEST_F(CliPlanTest, SaysSoIfNoLaterStartHelps) {
+  const Outcome high = Run({"plan", Write("longer.csv", kLonger), "--capacity", "5MiB"});
+  EXPECT_EQ(high.code, 6);
+  EXPECT_THAT(high.out, HasSubstr("\nlater starts  none were found that help\n"));
+}
+
 TEST_F(CliPlanTest, PrintsJsonWithTheOffsetOfEachBuffer) {
   const json plan = PlanOf(Write("three.csv", kThree), {"--capacity", "12MiB"});
   EXPECT_EQ(plan["buffers"], 3);
