@@ -72,6 +72,13 @@ struct RuntimeConfig {
   Duration recall_wait = std::chrono::milliseconds(200);
 };
 
+// See Planner.
+struct PlannerConfig {
+  Duration budget = std::chrono::milliseconds(100);  // the most for one plan
+  Bytes cache = MiB(64);                             // of plans
+  int threads = 1;                                   // plans made at a time
+};
+
 // Everything the daemon is told: configs/tenured.example.yaml describes each key, and
 // server/config_keys.cc lists them. A value that was not given is what stands here.
 struct Config {
@@ -87,6 +94,7 @@ struct Config {
   std::vector<WantedModel> models;    // brought online at start
 
   RuntimeConfig runtime;
+  PlannerConfig planner;
 
   Bytes segment_size = MiB(64);
   bool single_segment = false;

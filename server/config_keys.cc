@@ -19,6 +19,7 @@ constexpr TakesEffect kOnReload = TakesEffect::kOnReload;
 // Which durations a key takes beside positive ones.
 struct DurationBounds {
   Duration least = std::chrono::milliseconds(1);
+  Duration most = kForever;  // of what is not never
   bool never = false;
 };
 constexpr DurationBounds kPositive = {};
@@ -26,6 +27,8 @@ constexpr DurationBounds kPositiveOrNever = {.never = true};
 constexpr DurationBounds kZeroOrMore = {.least = Duration::zero()};
 constexpr DurationBounds kZeroToNever = {.least = Duration::zero(), .never = true};
 constexpr DurationBounds kLeaseTtl = {.least = std::chrono::milliseconds(100)};
+constexpr DurationBounds kPlanBudget = {.most = std::chrono::minutes(1)};
+constexpr Bytes kMostPlanCache = GiB(64);
 constexpr int kMostThreads = 256;
 constexpr int kMostWatchers = 10'000;
 constexpr int kMostFlightRecords = 1000;
@@ -106,6 +109,10 @@ StatusOr<Duration> ParseTime(const std::string& text, DurationBounds bounds) {
   if (duration < bounds.least) {
     return Error(Reason::kInvalidRequest,
                  "must be at least " + WriteDuration(bounds.least) + ", not \"" + text + "\"");
+  }
+  if (duration != kForever && duration > bounds.most) {
+    return Error(Reason::kInvalidRequest,
+                 "must be at most " + WriteDuration(bounds.most) + ", not \"" + text + "\"");
   }
   return duration;
 }
@@ -190,6 +197,13 @@ StatusOr<Bytes> ParseRuntimeSegmentSize(const std::string& text) {
   return size;
 }
 
+StatusOr<Bytes> ParsePlanCache(const std::string& text) {
+  TENURE_ASSIGN_OR_RETURN(const Bytes size, ParseSize(text));
+  if (size <= kMostPlanCache) return size;
+  return Error(Reason::kInvalidRequest,
+               "must be at most " + WriteSize(kMostPlanCache) + ", not \"" + text + "\"");
+}
+
 StatusOr<mode_t> ParseMode(const std::string& text) {
   mode_t mode = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
@@ -244,6 +258,9 @@ std::vector<ConfigKey<Config>> MakeConfigKeys() {
       Time<Config>("runtime.pool_ttl", TENURE_AT(runtime.pool_ttl), kOnReload, kZeroToNever),
       Time<Config>("runtime.cache_ttl", TENURE_AT(runtime.cache_ttl), kOnReload, kZeroToNever),
       Time<Config>("runtime.recall_wait", TENURE_AT(runtime.recall_wait), kOnReload, kPositive),
+      Time<Config>("planner.budget", TENURE_AT(planner.budget), kOnReload, kPlanBudget),
+      Key<Config>("planner.cache", TENURE_AT(planner.cache), kAtStart, ParsePlanCache, WriteSize),
+      Count<Config>("planner.threads", TENURE_AT(planner.threads), kAtStart, 1, kMostThreads),
       Time<Config>("leases.ttl", TENURE_AT(lease_ttl), kOnReload, kLeaseTtl),
       Time<Config>("leases.heartbeat_interval", TENURE_AT(heartbeat_interval), kOnReload,
                    kPositive),

@@ -26,6 +26,8 @@ constexpr size_t kLinesPerTick = 1000;
 constexpr Duration kTickInterval = std::chrono::milliseconds(20);
 // Each takes two fds and a few KiB.
 constexpr size_t kMaxSessions = 4096;
+// 100,000 buffers to plan, of names up to 128 bytes.
+constexpr int kMostRequestBytes = 16 << 20;
 // How long calls in flight may end by themselves once everything else is drained.
 constexpr int64_t kLastCallsMs = 200;
 // The name under which the health service tells whether what is wanted is online.
@@ -135,8 +137,9 @@ Daemon::Daemon(const Config& config, const ConfigSources& sources, ServiceNotify
           [this] { return Reload(); }),
       current_(config),
       longest_heartbeat_(config.heartbeat_interval),
+      planner_(config.planner, *clock_),
       maps_(store_, *clock_, gate_.boot_id()),
-      metrics_(store_, sessions_, rpcs_, reloads_,
+      metrics_(store_, sessions_, rpcs_, reloads_, planner_,
                MetricsOptions{.model_bytes = config.metrics_model_bytes}) {
   gate_.SetAdmin(config.admin);
   const FlightRecorderConfig& recorder = config.flight_recorder;
@@ -193,18 +196,21 @@ Status Daemon::ServeHttp() {
 Status Daemon::ServeGrpc(const std::string& path, std::optional<gid_t> group) {
   models_.emplace(store_, wanted_, refusals_, gate_, *clock_, config_.max_watchers);
   leases_.emplace(store_, refusals_, gate_, *clock_);
+  plans_.emplace(planner_, gate_);
   admin_.emplace(store_, wanted_, sessions_, refusals_, gate_, maps_, *clock_, metrics_address_,
                  control_);
 
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(kMostRequestBytes);
   grpc_listener_.emplace(builder);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(rpcs_.NewInterceptorFactory());
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   builder.RegisterService(&*models_);
   builder.RegisterService(&*leases_);
+  builder.RegisterService(&*plans_);
   builder.RegisterService(&*admin_);
   grpc_ = builder.BuildAndStart();
   if (grpc_ == nullptr) return Error(Reason::kBackend, "cannot start gRPC");

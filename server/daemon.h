@@ -28,6 +28,8 @@
 #include "server/memory_map.h"
 #include "server/metrics.h"
 #include "server/model_service.h"
+#include "server/plan_service.h"
+#include "server/planner.h"
 #include "server/refusal_log.h"
 #include "server/reload_log.h"
 #include "server/rpc_metrics.h"
@@ -111,6 +113,7 @@ class Daemon {
   bool stopping_ ABSL_GUARDED_BY(reloading_) = false;
 
   RpcMetrics rpcs_;
+  Planner planner_;
   const MapMaker maps_;
   const Metrics metrics_;
   std::unique_ptr<FlightRecorder> recorder_;  // null: none is wanted
@@ -120,6 +123,7 @@ class Daemon {
   uint64_t logged_events_ = 0;  // of the ticker alone: the last that has its line
   std::optional<ModelService> models_;
   std::optional<LeaseService> leases_;
+  std::optional<PlanService> plans_;
   std::optional<AdminService> admin_;
   // What calls into the members above, in the order in which they start.
   std::optional<Ticker> ticker_;

@@ -56,6 +56,7 @@ void Daemon::TakeOver(const Config& config) {
   for (const auto& runtime : store_.runtimes()) runtime->SetTimes(RuntimeTimesOf(config));
   gate_.SetAdmin(config.admin);
   control_.SetDrainTimeout(config.drain_timeout);
+  planner_.SetBudget(config.planner.budget);
   models_->SetMaxWatchers(config.max_watchers);
   handles_.SetHeartbeatInterval(config.heartbeat_interval);
   longest_heartbeat_ = std::max(longest_heartbeat_, config.heartbeat_interval);

@@ -168,8 +168,13 @@ void AddDeviceMetrics(MetricFamilies& out, std::span<const DeviceMetric> metrics
 }
 
 Metrics::Metrics(const Store& store, const SessionRegistry& sessions, const RpcMetrics& rpcs,
-                 const ReloadLog& reloads, const MetricsOptions& options)
-    : store_(store), sessions_(sessions), rpcs_(rpcs), reloads_(reloads), options_(options) {}
+                 const ReloadLog& reloads, const Planner& planner, const MetricsOptions& options)
+    : store_(store),
+      sessions_(sessions),
+      rpcs_(rpcs),
+      reloads_(reloads),
+      planner_(planner),
+      options_(options) {}
 
 MetricFamilies Metrics::Collect() const {
   DeviceSnapshots snapshots;
@@ -188,6 +193,7 @@ MetricFamilies Metrics::Collect() const {
   AddWeights(out, snapshots, store_.RefusedLoads());
   AddRuntime(out, snapshots);
   AddRefusals(out, snapshots);
+  planner_.AddTo(out);
   if (options_.model_bytes) AddModelBytes(out, store_);
   AddSessions(out, sessions_);
   AddOperation(out, snapshots, reloads_.Get());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/store/store.h"
+#include "server/planner.h"
 #include "server/reload_log.h"
 #include "server/rpc_metrics.h"
 #include "server/session_registry.h"
@@ -23,7 +24,7 @@ class Metrics final : public prometheus::Collectable {
  public:
   // All outlive the metrics.
   Metrics(const Store& store, const SessionRegistry& sessions, const RpcMetrics& rpcs,
-          const ReloadLog& reloads, const MetricsOptions& options);
+          const ReloadLog& reloads, const Planner& planner, const MetricsOptions& options);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -32,6 +33,7 @@ class Metrics final : public prometheus::Collectable {
   const SessionRegistry& sessions_;
   const RpcMetrics& rpcs_;
   const ReloadLog& reloads_;
+  const Planner& planner_;
   const MetricsOptions options_;
 };
 

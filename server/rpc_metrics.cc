@@ -4,6 +4,7 @@
 #include <tenure/v1/admin.pb.h>
 #include <tenure/v1/lease.pb.h>
 #include <tenure/v1/model.pb.h>
+#include <tenure/v1/plan.pb.h>
 #include <utility>
 
 #include "core/base/clock.h"
@@ -57,7 +58,8 @@ class CallInterceptorFactory final : public grpc::experimental::ServerIntercepto
 RpcMetrics::RpcMetrics() {
   for (const google::protobuf::FileDescriptor* file :
        {v1::GetStatusRequest::descriptor()->file(), v1::LoadModelRequest::descriptor()->file(),
-        v1::AcquireWeightsRequest::descriptor()->file()}) {
+        v1::AcquireWeightsRequest::descriptor()->file(),
+        v1::PlanBuffersRequest::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor& service = *file->service(i);
       for (int j = 0; j < service.method_count(); ++j) {

@@ -34,6 +34,8 @@ Status CheckRequestId(std::string_view field, const std::string& request_id);
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field, const google::protobuf::Duration& ttl);
 // 0 to a day.
 StatusOr<Duration> TimeoutFromProto(const google::protobuf::Duration& timeout);
+// Likewise.
+StatusOr<Duration> BudgetFromProto(const google::protobuf::Duration& budget);
 // Up to a day. Unset: not at all.
 StatusOr<Duration> WaitFromProto(bool set, const google::protobuf::Duration& wait);
 StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, SessionId session);

@@ -48,6 +48,12 @@ StatusOr<Duration> TimeoutFromProto(const google::protobuf::Duration& timeout) {
   return *duration;
 }
 
+StatusOr<Duration> BudgetFromProto(const google::protobuf::Duration& budget) {
+  const std::optional<Duration> duration = Within(budget, Duration::zero(), kMostLeaseTtl);
+  if (!duration.has_value()) return Refuse("budget", "must be from 0 to 24 h");
+  return *duration;
+}
+
 StatusOr<Duration> LeaseTtlFromProto(std::string_view field,
                                      const google::protobuf::Duration& ttl) {
   const std::optional<Duration> duration = Within(ttl, kLeastLeaseTtl, kMostLeaseTtl);

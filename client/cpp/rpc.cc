@@ -26,7 +26,8 @@ Rpc::Rpc(const std::string& directory, std::string boot_id, std::string token)
       channel_(MakeChannel(directory)),
       models_(channel_),
       leases_(channel_),
-      admin_(channel_) {}
+      admin_(channel_),
+      plans_(channel_) {}
 
 void Rpc::Prepare(grpc::ClientContext& context, Deadline deadline) const {
   context.set_deadline(gpr_time_from_nanos(deadline.left().count(), GPR_TIMESPAN));

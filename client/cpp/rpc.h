@@ -9,6 +9,7 @@
 #include <tenure/v1/admin.grpc.pb.h>
 #include <tenure/v1/lease.grpc.pb.h>
 #include <tenure/v1/model.grpc.pb.h>
+#include <tenure/v1/plan.grpc.pb.h>
 
 #include "client/cpp/deadline.h"
 #include "client/cpp/rpc_status.h"
@@ -27,6 +28,7 @@ class Rpc {
   v1::ModelService::Stub& models() { return models_; }
   v1::LeaseService::Stub& leases() { return leases_; }
   v1::AdminService::Stub& admin() { return admin_; }
+  v1::PlanService::Stub& plans() { return plans_; }
 
   // One unary call: Call(rpc.models(), &v1::ModelService::Stub::GetModel, ...). Returns by
   // `deadline`.
@@ -51,6 +53,7 @@ class Rpc {
   v1::ModelService::Stub models_;
   v1::LeaseService::Stub leases_;
   v1::AdminService::Stub admin_;
+  v1::PlanService::Stub plans_;
 };
 
 }  // namespace tenure::client

@@ -45,6 +45,7 @@ struct PlanBuffer {
   std::optional<Bytes> fixed_offset{};
   // Buffers of one group are views of one storage, see Storage.
   std::optional<uint32_t> alias_group{};
+  friend bool operator==(const PlanBuffer&, const PlanBuffer&) = default;
 };
 
 using PlanInput = std::vector<PlanBuffer>;

@@ -41,8 +41,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     ),
     "proto": (),
     "server": ("proto", "core/store"),
-    "client/cpp": ("proto", "core/arena/offset_allocator"),
-    # Planning is pure and needs no daemon: `tenurectl plan` does it by itself.
+    # Planning is pure: the library holds plans against its validator, and `tenurectl plan` needs no daemon.
+    "client/cpp": ("proto", "core/arena/offset_allocator", "core/plan"),
     "client/cli": ("proto", "client/cpp", "core/plan"),
     "client/python": ("proto",),
 }

@@ -57,6 +57,7 @@ drain_timeout: 1m
 driver_timeout: 7s
 copy_threads: 5
 max_watchers: 0
+planner: {budget: 1s, cache: 0, threads: 4}
 socket: {mode: 0600, group: "1000"}
 admin: {uids: [1000, 1001], gids: 5, unload: true}
 )");
@@ -99,6 +100,9 @@ admin: {uids: [1000, 1001], gids: 5, unload: true}
   EXPECT_EQ(config->drain_timeout, seconds(60));
   EXPECT_EQ(config->copy_threads, 5);
   EXPECT_EQ(config->max_watchers, 0);
+  EXPECT_EQ(config->planner.budget, seconds(1));
+  EXPECT_EQ(config->planner.cache, Bytes(0));
+  EXPECT_EQ(config->planner.threads, 4);
   EXPECT_TRUE(config->metrics_model_bytes);
   EXPECT_EQ(config->socket.mode, 0600u);
   EXPECT_EQ(config->socket.group, "1000");
@@ -137,6 +141,11 @@ TEST(ConfigTest, FaultsNameFileLineAndKey) {
       {"models:\n- {name: \"a b\", path: x}\n", "f.yaml:2: models[0]: a model's name has"},
       {"models:\n- {name: a, path: x, pin: maybe}\n", "models[0].pin: expected true or false"},
       {"log: {level: loud}\n", "f.yaml:1: log.level: expected one of trace, debug"},
+      {"planner: {budget: 0}\n", "planner.budget: must be at least 1ms, not \"0\""},
+      {"planner: {budget: 61s}\n", "planner.budget: must be at most 1m, not \"61s\""},
+      {"planner: {budget: never}\n", "planner.budget: cannot be never"},
+      {"planner: {cache: 65GiB}\n", "planner.cache: must be at most 64GiB, not \"65GiB\""},
+      {"planner: {threads: 0}\n", "planner.threads: expected a whole number from 1 to 256"},
       {"copy_threads: 0\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"copy_threads: 2KiB\n", "f.yaml:1: copy_threads: expected a whole number from 1"},
       {"weights: {segment_size: 3MiB}\n", "weights.segment_size: must be a multiple of 2MiB"},

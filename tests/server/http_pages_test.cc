@@ -59,7 +59,7 @@ class HttpPagesTest : public ServiceTest {
   HttpReply Ask(const std::string& path) const { return Pages(*wanted_).at(path)(); }
 
   ReloadLog reloads_;
-  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, MetricsOptions{}};
+  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, planner_, MetricsOptions{}};
   bool serving_ = true;
 };
 

@@ -58,7 +58,7 @@ class MetricsTest : public ServiceTest {
   }
 
   ReloadLog reloads_;
-  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, MetricsOptions{}};
+  const Metrics metrics_{*store_, sessions_, rpcs_, reloads_, planner_, MetricsOptions{}};
 };
 
 TEST_F(MetricsTest, AllSeriesExistFromTheStart) {
@@ -263,14 +263,15 @@ TEST_F(MetricsTest, TheLargestModelsAreNamedOnlyIfAskedFor) {
     return series;
   };
   EXPECT_TRUE(named(metrics_).empty());
-  const auto models = named(Metrics(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true}));
+  const auto models =
+      named(Metrics(*store_, sessions_, rpcs_, reloads_, planner_, {.model_bytes = true}));
   EXPECT_EQ(models.size(), 32U);
   EXPECT_EQ(models.at("tenure_model_bytes{device=host:0,model=model-7@1}"), KiB(8).count());
 }
 
 // field case 37
 TEST_F(MetricsTest, ScrapesWhileModelsComeAndGoShowOnlyWhatIsThereAndCountersThatRise) {
-  const Metrics named(*store_, sessions_, rpcs_, reloads_, {.model_bytes = true});
+  const Metrics named(*store_, sessions_, rpcs_, reloads_, planner_, {.model_bytes = true});
   std::atomic<bool> over = false;
   std::thread churn([&] {
     for (int i = 0; i < 50; ++i) {

@@ -40,7 +40,7 @@ TEST_F(RefusalLogTest, OnlyWantOfRoomIsNotedAndEverythingElseIsReturnedAsItIs) {
     EXPECT_EQ(IdOf(noted).empty(), status.code() != absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(DetailOf(noted)->reason, ReasonName(reason));
   }
-  EXPECT_EQ(IdOf(Refuse()), "8");  // after the seven reasons of that code
+  EXPECT_EQ(IdOf(Refuse()), "9");  // after the eight reasons of that code
 }
 
 TEST_F(RefusalLogTest, ARefusalIsFoundByItsIdAsLongAsItIsAmongTheLastThousand) {

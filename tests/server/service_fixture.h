@@ -14,6 +14,7 @@
 #include <tenure/v1/admin.grpc.pb.h>
 #include <tenure/v1/lease.grpc.pb.h>
 #include <tenure/v1/model.grpc.pb.h>
+#include <tenure/v1/plan.grpc.pb.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +26,8 @@
 #include "server/lease_service.h"
 #include "server/memory_map.h"
 #include "server/model_service.h"
+#include "server/plan_service.h"
+#include "server/planner.h"
 #include "server/refusal_log.h"
 #include "server/rpc_metrics.h"
 #include "server/session_registry.h"
@@ -47,7 +50,7 @@ class NoEvents final : public SessionEvents {
   void OnExported(SessionId, ExportId, StatusOr<ExportedBatch>) override {}
 };
 
-// The three services over a real gRPC server on a Unix socket, before a real Store on a small
+// All services over a real gRPC server on a Unix socket, before a real Store on a small
 // Device.
 class ServiceTest : public ::testing::Test {
  protected:
@@ -75,6 +78,7 @@ class ServiceTest : public ::testing::Test {
     model_service_ =
         std::make_unique<ModelService>(*store_, *wanted_, refusals_, *gate_, clock_, kMaxWatchers);
     lease_service_ = std::make_unique<LeaseService>(*store_, refusals_, *gate_, clock_);
+    plan_service_ = std::make_unique<PlanService>(planner_, *gate_);
     maps_ = std::make_unique<MapMaker>(*store_, clock_, kBootId);
     control_ = std::make_unique<Control>(
         *store_, sessions_, clock_, /*drain_timeout=*/std::chrono::milliseconds(100),
@@ -91,6 +95,7 @@ class ServiceTest : public ::testing::Test {
     builder.AddListeningPort(target, grpc::InsecureServerCredentials());
     builder.RegisterService(model_service_.get());
     builder.RegisterService(lease_service_.get());
+    builder.RegisterService(plan_service_.get());
     builder.RegisterService(admin_service_.get());
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
         interceptors;
@@ -101,6 +106,7 @@ class ServiceTest : public ::testing::Test {
     models_ = v1::ModelService::NewStub(channel);
     leases_ = v1::LeaseService::NewStub(channel);
     admin_ = v1::AdminService::NewStub(channel);
+    plans_ = v1::PlanService::NewStub(channel);
     token_ = OpenSession();
   }
 
@@ -165,12 +171,14 @@ class ServiceTest : public ::testing::Test {
   SessionRegistry sessions_{clock_, 10};
   RefusalLog refusals_{sessions_, clock_};
   RpcMetrics rpcs_;
+  Planner planner_{PlannerConfig(), clock_};
   SmallDevice* device_ = nullptr;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<WantedModels> wanted_;
   std::unique_ptr<ModelService> model_service_;
   std::unique_ptr<LeaseService> lease_service_;
+  std::unique_ptr<PlanService> plan_service_;
   std::unique_ptr<MapMaker> maps_;
   Mutex mutex_;
   // Who was asked to let go of what.
@@ -183,6 +191,7 @@ class ServiceTest : public ::testing::Test {
   std::unique_ptr<v1::ModelService::Stub> models_;
   std::unique_ptr<v1::LeaseService::Stub> leases_;
   std::unique_ptr<v1::AdminService::Stub> admin_;
+  std::unique_ptr<v1::PlanService::Stub> plans_;
   std::string token_;
 };
 
