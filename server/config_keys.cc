@@ -27,7 +27,8 @@ constexpr DurationBounds kPositiveOrNever = {.never = true};
 constexpr DurationBounds kZeroOrMore = {.least = Duration::zero()};
 constexpr DurationBounds kZeroToNever = {.least = Duration::zero(), .never = true};
 constexpr DurationBounds kLeaseTtl = {.least = std::chrono::milliseconds(100)};
-constexpr DurationBounds kPlanBudget = {.most = std::chrono::minutes(1)};
+// A daemon that stops waits for the plan that is being made.
+constexpr DurationBounds kPlanBudget = {.most = std::chrono::seconds(10)};
 constexpr Bytes kMostPlanCache = GiB(64);
 constexpr int kMostThreads = 256;
 constexpr int kMostWatchers = 10'000;

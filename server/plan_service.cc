@@ -13,6 +13,8 @@ namespace tenure {
 namespace {
 
 constexpr Duration kMaxPlanCall = std::chrono::minutes(15);
+// Of a message, in the log: ids are as long as callers like.
+constexpr size_t kMostLogged = 512;
 
 }  // namespace
 
@@ -30,7 +32,7 @@ Status PlanService::PlanFor(grpc::ServerContext& context, const v1::PlanBuffersR
   if (!answer.ok()) {
     spdlog::warn("plan refused session={} buffers={} reason={} message={}", session.value(),
                  request.ids_size(), DetailOf(answer.status()).value_or(ErrorDetail{}).reason,
-                 Printable(std::string(answer.status().message())));
+                 Shorten(Printable(std::string(answer.status().message())), kMostLogged));
     return answer.status();
   }
   response = ToProto(*answer);
