@@ -47,13 +47,6 @@ std::vector<uint32_t> OrderStorages(const PackedProblem& problem, FirstFitOrder 
         place.first = IsAliveIn(problem, i, peak) ? 0 : 1;
         place.second = -size;
         break;
-      case FirstFitOrder::kLargestThenArea:
-        place.first = -size * size * sections;
-        break;
-      case FirstFitOrder::kArea:
-        place.first = -size * sections;
-        place.second = -size;
-        break;
     }
     places.push_back(place);
   }

@@ -14,8 +14,6 @@ enum class FirstFitOrder {
   kLargest,          // by size, and equal ones by their begin
   kLongest,          // by the number of sections, and equal ones by size
   kPeakThenLargest,  // what is alive in the fullest section, then by size
-  kLargestThenArea,  // by size times size times sections
-  kArea,             // by size times sections
 };
 
 // All storages of `problem` in an order.

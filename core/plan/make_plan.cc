@@ -15,7 +15,8 @@
 namespace tenure {
 namespace {
 
-// Up to so many storages a dive of the rung search takes less time than first fit.
+// Up to so many storages a dive of the rung search takes less time than first fit, and a node of
+// the canonical search is not too large.
 constexpr uint32_t kFewStorages = 512;
 // Beyond so many one takes too long.
 constexpr uint32_t kManyStorages = 4096;
@@ -62,17 +63,17 @@ class Planner {
         packed_.fixed_offset, [](uint64_t offset) { return offset != PackedProblem::kNotFixed; });
     const bool many = packed_.storages() > kManyStorages;
     if (!fixed && !many) rungs_.emplace(strip_.emplace(MakeStrip(packed_)), goal_);
-    if (!many && (fixed || !strip_->exact)) canonical_.emplace(packed_);
-    if (rungs_.has_value() && packed_.storages() <= kFewStorages) SearchRungs();
+    const bool few = packed_.storages() <= kFewStorages;
+    if (few && !(strip_.has_value() && strip_->exact)) canonical_.emplace(packed_);
+    if (few && rungs_.has_value()) SearchRungs();
     if (!best_.empty()) return;
     FirstFit first_fit(packed_);
     first_fit.PlaceAll(OrderStorages(packed_, FirstFitOrder::kLargest), budget_);
     Offer(first_fit.offsets());
-    for (const FirstFitOrder by : {FirstFitOrder::kPeakThenLargest, FirstFitOrder::kLongest,
-                                   FirstFitOrder::kArea, FirstFitOrder::kLargestThenArea}) {
-      if (!many || Done()) return;
-      if (first_fit.Place(OrderStorages(packed_, by), budget_)) Offer(first_fit.offsets());
-    }
+    if (!many || Done()) return;
+    const std::vector<uint32_t> peak_first =
+        OrderStorages(packed_, FirstFitOrder::kPeakThenLargest);
+    if (first_fit.Place(peak_first, budget_)) Offer(first_fit.offsets());
   }
 
   void Improve() {
@@ -90,7 +91,7 @@ class Planner {
 
   void SearchRungs() {
     const uint64_t height =
-        best_.empty() ? uint64_t{2} * static_cast<uint64_t>(strip_->bound) : height_;
+        best_.empty() ? static_cast<uint64_t>(strip_->bound + strip_->bound / 2) : height_;
     if (rungs_->Step(height, budget_)) Offer(rungs_->offsets());
     if (!best_.empty() && strip_->exact && rungs_->none_below(height_)) proven_ = true;
   }
@@ -128,10 +129,10 @@ class Planner {
   uint64_t height_ = 0;  // of the best plan
   bool proven_ = false;  // no plan is lower
 
-  std::optional<StripProblem> strip_;  // unless something is fixed
+  std::optional<StripProblem> strip_;  // unless something is fixed, or there are too many
   std::optional<RungSearch> rungs_;    // of the strip
   uint64_t words_of_rungs_ = 0;
-  std::optional<CanonicalSearch> canonical_;  // unless the strip is exact
+  std::optional<CanonicalSearch> canonical_;  // of few storages, unless the strip is exact
   uint32_t canonical_turns_ = 0;
   std::optional<OrderSearch> by_length_;
   std::optional<OrderSearch> by_size_;

@@ -54,10 +54,12 @@ TEST(MakePlanTest, WhatIsAliveAtOnceDoesNot) {
 }
 
 TEST(MakePlanTest, ProvesAHeightAboveTheLowerBound) {
-  // At most three are alive at once, yet no plan of 3 bytes has room for all of them.
-  const PlanInput input = ReadPlanInstance("omnimalloc-small/d.9");
+  // 11 bytes are alive, but what is aligned to 4 begins at 0 and at 8.
+  PlanInput input = {Buffer("a", 5, 0, 2), Buffer("b", 5, 0, 2), Buffer("c", 1, 0, 2)};
+  input[0].alignment = input[1].alignment = Bytes(4);
   const Plan plan = PlanOf(input);
-  EXPECT_EQ(plan.height, Bytes(9));
+  EXPECT_EQ(plan.lower_bound, Bytes(11));
+  EXPECT_EQ(plan.height, Bytes(13));
   EXPECT_TRUE(plan.proven);
 }
 
@@ -164,6 +166,21 @@ TEST(MakePlanTest, TheEndOfWhatIsFixedIsALowerBound) {
   const Plan plan = PlanOf({fixed, Buffer("b", 5, 0, 2)});
   EXPECT_EQ(plan.lower_bound, Bytes(104));
   EXPECT_TRUE(plan.proven);
+}
+
+TEST(MakePlanTest, ManyStoragesArePlannedToo) {
+  // More than are searched: a staircase of three at once.
+  PlanInput input;
+  for (Step i = 0; i < 10'000; ++i) {
+    input.push_back(Buffer(std::to_string(i), 1 + static_cast<uint64_t>(i % 7), i, i + 3));
+  }
+  const Plan plan = PlanOf(input, 50'000);
+  EXPECT_LE(plan.height.count(), plan.lower_bound.count() * 3 / 2);
+}
+
+TEST(MakePlanTest, ACapacityMayBeBeyondEverything) {
+  const Plan plan = PlanOf("minimalloc/A.1048576", 10'000, Bytes(UINT64_MAX));
+  EXPECT_LE(plan.height, MiB(2));
 }
 
 TEST(MakePlanTest, SizesMayBeHuge) {
