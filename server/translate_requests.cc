@@ -94,6 +94,7 @@ StatusOr<PoolRequest> FromProto(const v1::AcquireBuffersRequest& request, Sessio
   std::vector<BufferSpec> specs;
   for (const v1::BufferSpec& spec : request.buffers()) {
     TENURE_ASSIGN_OR_RETURN(specs.emplace_back(), FromProto(spec));
+    specs.back().may_be_idle = request.may_be_idle();
   }
   TENURE_ASSIGN_OR_RETURN(const Duration wait, WaitFromProto(request.has_wait(), request.wait()));
   return PoolRequest{

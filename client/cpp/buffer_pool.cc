@@ -4,6 +4,7 @@
 
 #include "client/cpp/error.h"
 #include "client/cpp/local_pool.h"
+#include "client/cpp/plan_cache.h"
 
 namespace tenure::client {
 namespace {
@@ -69,13 +70,15 @@ void PoolBuffer::Drop() {
   }
 }
 
-BufferPool::BufferPool(std::shared_ptr<LocalPool> pool) : pool_(std::move(pool)) {}
+BufferPool::BufferPool(std::shared_ptr<LocalPool> pool, std::shared_ptr<PlanCache> plans)
+    : pool_(std::move(pool)), plans_(std::move(plans)) {}
 BufferPool::BufferPool(BufferPool&& other) noexcept = default;
 
 BufferPool& BufferPool::operator=(BufferPool&& other) noexcept {
   if (this != &other) {
     if (pool_ != nullptr) pool_->Close();
     pool_ = std::move(other.pool_);
+    plans_ = std::move(other.plans_);
   }
   return *this;
 }

@@ -87,13 +87,15 @@ absl::StatusOr<WeightLease> Client::Acquire(const AcquireRequest& request,
 absl::StatusOr<BufferPool> Client::OpenPool(const PoolOptions& pool,
                                             const CallOptions& options) const {
   const Deadline deadline(options.timeout.value_or(timeout_));
+  std::shared_ptr<PlanCache> plans;
   absl::StatusOr<std::shared_ptr<LocalPool>> opened =
       reconnector_->Run(deadline, [&](Connection& connection) {
+        plans = connection.plans();
         return SessionPool::Open(connection.shared_from_this(), pool, timeout_, deadline,
                                  options.cancel);
       });
   if (!opened.ok()) return opened.status();
-  return BufferPool(*std::move(opened));
+  return BufferPool(*std::move(opened), std::move(plans));
 }
 
 absl::StatusOr<UnloadResult> Client::Unload(const std::string& name, uint64_t revision,

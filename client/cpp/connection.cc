@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "client/cpp/daemon_plans.h"
 #include "client/cpp/duration.h"
 #include "client/cpp/error.h"
 #include "client/cpp/translate.h"
@@ -50,7 +51,7 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOption
   absl::StatusOr<std::unique_ptr<HandleSession>> session = HandleSession::Open(
       directory + "/handle.sock", program, instance, deadline, std::move(survivors));
   if (!session.ok()) return session.status();
-  return std::shared_ptr<Connection>(new Connection(options, directory, *std::move(session)),
+  std::shared_ptr<Connection> opened(new Connection(options, directory, *std::move(session)),
                                      [](Connection* connection) {
                                        if (connection->forked()) {
                                          connection->session_->AbandonAfterFork();
@@ -61,6 +62,8 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Open(const ConnectOption
                                          delete connection;
                                        }
                                      });
+  opened->plans_ = std::make_shared<PlanCache>(DaemonPlans(opened));
+  return opened;
 }
 
 Connection::Connection(const ConnectOptions& options, const std::string& directory,
@@ -263,6 +266,7 @@ absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolReq
                                                            Deadline deadline,
                                                            const std::stop_token& cancel) {
   TENURE_CLIENT_RETURN_IF_ERROR(Usable());
+  releases_.Await(Deadline(std::min<Duration>(deadline.left(), kReleaseWait)));
   v1::GrowPoolRequest message = request;
   message.set_request_id(NextRequestId());
   const Instant called_at = Now();
@@ -289,6 +293,53 @@ absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolReq
   TENURE_CLIENT_ASSIGN_OR_RETURN(
       grown.mapping, session_->MapSegments(grown.pool, std::move(offsets), deadline, cancel));
   return grown;
+}
+
+absl::StatusOr<Connection::GrantedBuffer> Connection::AcquireBuffer(
+    const v1::AcquireBuffersRequest& request, Deadline deadline, const std::stop_token& cancel) {
+  TENURE_CLIENT_RETURN_IF_ERROR(Usable());
+  // What was given back for this may be needed.
+  releases_.Await(Deadline(std::min<Duration>(deadline.left(), kReleaseWait)));
+  v1::AcquireBuffersRequest message = request;
+  message.set_request_id(NextRequestId());
+  const Instant called_at = Now();
+  v1::AcquireBuffersResponse response;
+  const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::AcquireBuffers,
+                                        message, &response, deadline, cancel);
+  if (!status.ok()) {
+    if (EndedWithoutReply(status)) {
+      v1::ReleaseBuffersRequest release;
+      release.set_request_id(message.request_id());
+      releases_.Add(std::move(release));
+    }
+    return Explain(status);
+  }
+  if (response.buffers_size() != 1) return ProtocolError("other buffers than were asked for");
+  const v1::Buffer& buffer = response.buffers(0);
+  absl::StatusOr<PoolSpec> pool = ToValue(response.pool());
+  absl::Status mapped = pool.status();
+  if (mapped.ok() &&
+      (buffer.size() < request.buffers(0).size() || buffer.size() > pool->range_bytes ||
+       buffer.offset() > pool->range_bytes - buffer.size())) {
+    mapped = ProtocolError("a buffer that does not fit its pool");
+  }
+  if (mapped.ok()) {
+    pool->granted_at = called_at;
+    mapped = session_->MapBuffer(*pool, buffer.offset(), buffer.size(), deadline, cancel).status();
+  }
+  if (!mapped.ok()) {
+    ReleaseBuffers({buffer.buffer_id()});
+    return mapped;
+  }
+  return GrantedBuffer{.pool_id = response.pool().pool_id(),
+                       .offset = buffer.offset(),
+                       .buffer_id = buffer.buffer_id()};
+}
+
+void Connection::ReleaseBuffers(const std::vector<uint64_t>& buffer_ids) {
+  v1::ReleaseBuffersRequest release;
+  release.mutable_buffers()->mutable_buffer_ids()->Assign(buffer_ids.begin(), buffer_ids.end());
+  releases_.Add(std::move(release));
 }
 
 absl::Status Connection::Release(const HeldLease& lease) {

@@ -14,6 +14,7 @@
 #include "client/cpp/fork_guard.h"
 #include "client/cpp/handle_session.h"
 #include "client/cpp/held_lease.h"
+#include "client/cpp/plan_cache.h"
 #include "client/cpp/release_queue.h"
 #include "client/cpp/rpc.h"
 #include "client/cpp/survivors.h"
@@ -78,6 +79,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
   absl::StatusOr<GrownPool> GrowPool(const v1::GrowPoolRequest& request, Deadline deadline,
                                      const std::stop_token& cancel);
 
+  // A buffer of the session's pool on a device, with the segments that it lies in mapped.
+  struct GrantedBuffer {
+    uint64_t pool_id = 0;
+    uint64_t offset = 0;
+    uint64_t buffer_id = 0;
+  };
+  absl::StatusOr<GrantedBuffer> AcquireBuffer(const v1::AcquireBuffersRequest& request,
+                                              Deadline deadline, const std::stop_token& cancel);
+  // Behind the caller's back.
+  void ReleaseBuffers(const std::vector<uint64_t>& buffer_ids);
+
+  // The plans that this client has got of the daemon.
+  const std::shared_ptr<PlanCache>& plans() const { return plans_; }
+
   // The object of a lease is done reading. Tells the daemon, now or later.
   absl::Status Release(const HeldLease& lease);
 
@@ -103,6 +118,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const Duration timeout_;
   std::atomic<uint64_t> requests_ = 0;
   TensorTableCache tables_;
+  std::shared_ptr<PlanCache> plans_;  // set by Open
   std::unique_ptr<HandleSession> session_;
   Rpc rpc_;
   ReleaseQueue releases_;

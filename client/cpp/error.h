@@ -13,6 +13,10 @@ inline constexpr std::string_view kDaemonGone = "DAEMON_GONE";
 inline constexpr std::string_view kHeartbeatMissed = "HEARTBEAT_MISSED";
 inline constexpr std::string_view kReleased = "RELEASED";
 inline constexpr std::string_view kScopeReleased = "SCOPE_RELEASED";
+inline constexpr std::string_view kSlotClosed = "SLOT_CLOSED";
+inline constexpr std::string_view kNotPlanned = "NOT_PLANNED";
+inline constexpr std::string_view kAcquired = "ACQUIRED";
+inline constexpr std::string_view kNotAcquired = "NOT_ACQUIRED";
 inline constexpr std::string_view kRecording = "RECORDING";
 inline constexpr std::string_view kForked = "FORKED";
 inline constexpr std::string_view kProtocol = "PROTOCOL";
@@ -23,6 +27,8 @@ inline constexpr std::string_view kCudaFailed = "CUDA_FAILED";
 
 // The daemon's, for what the library refuses in its place.
 inline constexpr std::string_view kInvalidRequest = "INVALID_REQUEST";
+inline constexpr std::string_view kPlanTooSmall = "PLAN_TOO_SMALL";
+inline constexpr std::string_view kPlanOverlap = "PLAN_OVERLAP";
 
 // An error whose reason ErrorReason gives back.
 absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::string_view message,

@@ -95,8 +95,16 @@ class HandleSession {
                                                            std::vector<uint64_t> offsets,
                                                            Deadline deadline,
                                                            const std::stop_token& cancel = {});
+  // Maps what is not mapped yet of the segments that a buffer lies in, which was granted. Segments
+  // that some buffer lies in are not wanted back.
+  absl::StatusOr<std::shared_ptr<PoolMapping>> MapBuffer(const PoolSpec& pool, uint64_t offset,
+                                                         uint64_t bytes, Deadline deadline,
+                                                         const std::stop_token& cancel = {});
   // Unmaps segments and says so, by which the daemon has them back. Does not wait.
   void UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets);
+  // The caller needs a pool no more. If it is lost, and nobody listens any more, nobody recalls what
+  // is still mapped of it: that is unmapped. Does not wait.
+  void LeavePool(uint64_t pool_id);
   // False if the pool is lost, and nothing will be heard of it. REQUIRES: it has been mapped.
   bool Listen(uint64_t pool_id, std::weak_ptr<PoolListener> listener);
   // Tells the daemon of segments that this session was granted and has never mapped. Called with a
@@ -131,6 +139,7 @@ class HandleSession {
 
     PoolSpec pool;
     std::vector<uint64_t> offsets;
+    bool of_buffer = false;  // other buffers may lie there too, and it is not granted as a whole
     Step step = Step::kWorking;
     std::shared_ptr<PoolMapping> mapping;  // reserved just now
     size_t mapped = 0;                     // of the offsets, from the first on
@@ -203,7 +212,12 @@ class HandleSession {
 
   // handle_session_pool.cc
   void StartPoolFetches();
+  absl::StatusOr<std::shared_ptr<PoolMapping>> Await(const std::shared_ptr<PoolFetch>& fetch,
+                                                     Deadline deadline,
+                                                     const std::stop_token& cancel);
   void Reserve(const std::shared_ptr<PoolFetch>& fetch);
+  // Begins with the segments of a pool whose range is reserved.
+  void BeginPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   void ContinuePoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   void FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status);
   // Null if the daemon is asked for no segments of a pool.
@@ -220,6 +234,8 @@ class HandleSession {
   static void LosePools(const SessionPools::Listeners& listeners, const std::string& reason);
   // What the session's own users do not need any more.
   void ReturnSegments();
+  // Everything, at the end.
+  void UnmapPools();
   void UnmapSegment(const SessionPools::Segment& segment);
   void SweepPools(Instant now);
   // Has `what` told where the pool's device may be waited for, and then `done` called here.

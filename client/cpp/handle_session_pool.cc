@@ -32,6 +32,11 @@ absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapSegments(
   auto fetch = std::make_shared<PoolFetch>();
   fetch->pool = pool;
   fetch->offsets = std::move(offsets);
+  return Await(fetch, deadline, cancel);
+}
+
+absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::Await(
+    const std::shared_ptr<PoolFetch>& fetch, Deadline deadline, const std::stop_token& cancel) {
   // Before the lock, which it takes.
   const std::stop_callback on_stop(cancel, [this] {
     const std::lock_guard lock(mutex_);
@@ -39,7 +44,7 @@ absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapSegments(
   });
   std::unique_lock lock(mutex_);
   if (lost_.load()) return lost_status_;
-  pools_.Renew(pool);
+  pools_.Renew(fetch->pool);
   pool_queue_.push_back(fetch);
   mailbox_->Wake();
   while (!fetch->done && deadline.left() > Duration(0) && !cancel.stop_requested()) {
@@ -53,7 +58,7 @@ absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapSegments(
     return absl::DeadlineExceededError("the memory of a pool was not mapped in time");
   }
   TENURE_CLIENT_RETURN_IF_ERROR(fetch->status);
-  return pools_.FindMapping(pool.pool_id);
+  return pools_.FindMapping(fetch->pool.pool_id);
 }
 
 void HandleSession::UnmapSegments(uint64_t pool_id, const std::vector<uint64_t>& offsets) {
@@ -121,7 +126,7 @@ void HandleSession::Reserve(const std::shared_ptr<PoolFetch>& fetch) {
   std::unique_lock lock(mutex_);
   const bool known = pools_.FindMapping(fetch->pool.pool_id) != nullptr;
   lock.unlock();
-  if (known) return ContinuePoolFetch(fetch, absl::OkStatus());
+  if (known) return BeginPoolFetch(fetch, absl::OkStatus());
 
   const bool host = fetch->pool.device.memory_kind == MemoryKind::kHost;
   Perform(
@@ -138,7 +143,7 @@ void HandleSession::Reserve(const std::shared_ptr<PoolFetch>& fetch) {
           pools_.Add(fetch->pool, std::move(fetch->mapping));
           next_sweep_ = Now() + kSweepInterval;
         }
-        ContinuePoolFetch(fetch, std::move(status));
+        BeginPoolFetch(fetch, std::move(status));
       });
 }
 
@@ -265,13 +270,17 @@ void HandleSession::FinishPoolFetch(const std::shared_ptr<PoolFetch>& fetch, abs
       }
       const std::vector<uint64_t> unseen(at(fetch->mapped + fetch->given_back),
                                          fetch->offsets.end());
-      if (!unseen.empty() && give_back_) give_back_(pool_id, unseen);
+      if (!unseen.empty() && !fetch->of_buffer && give_back_) give_back_(pool_id, unseen);
     }
     fetch->done = true;
     fetch->status = std::move(status);
     fetched_.notify_all();
   }
-  if (failed) ReturnSegments();
+  if (failed) {
+    ReturnSegments();
+    // Before somebody else asks for the same ones.
+    TellUnmapped();
+  }
   StartPoolFetches();
   AskNext();
 }
@@ -329,6 +338,7 @@ void HandleSession::OnPoolLost(const v1::PoolLost& lost) {
   std::unique_lock lock(mutex_);
   const SessionPools::Listeners listeners = pools_.Lose(lost.pool_id());
   lock.unlock();
+  LeavePool(lost.pool_id());
   LosePools(listeners, lost.reason());
 }
 

@@ -98,6 +98,7 @@ void HandleSession::ReadMail() {
 
 void HandleSession::Close() {
   UnmapIdle();
+  UnmapPools();
   if (!close_by_) close_by_ = Now() + (AtWork() ? kDriverWait : kCloseWait);
   const bool wait = !fetches_.empty() || !pool_fetches_.empty() || AtWork();
   if (goodbye_said_ || (wait && Now() < *close_by_)) return;

@@ -15,7 +15,8 @@ LocalPool::LocalPool(const Options& options, std::shared_ptr<SegmentSource> sour
     : options_(options),
       source_(std::move(source)),
       pending_(std::move(events)),
-      parts_{Part(options.idle_ttl), Part(options.idle_ttl), Part(options.idle_ttl)} {}
+      parts_{Part(options.idle_ttl), Part(options.idle_ttl), Part(options.idle_ttl)},
+      shelves_(options.idle_ttl) {}
 
 LocalPool::~LocalPool() = default;
 
@@ -72,6 +73,7 @@ bool LocalPool::Take(const Request& request, PoolBlock& block) {
 }
 
 void LocalPool::Free(const PoolBlock& block) {
+  if (block.of_slot) return shelves_.Free(block);
   Part& part = PartOf(block.kind);
   part.allocator.Free(block.block());
   part.used -= block.bytes;
@@ -143,19 +145,19 @@ void LocalPool::Close() {
 
 bool LocalPool::done() const {
   const std::lock_guard lock(lock_);
-  return closed_ && live_ == 0 && segments_.empty();
+  return closed_ && live_ == 0 && segments_.empty() && shelves_.held() == 0;
 }
 
 uint64_t LocalPool::held_bytes() const {
   if (forked()) return 0;
   const std::lock_guard lock(lock_);
-  return segments_.size() * options_.segment_bytes;
+  return segments_.size() * options_.segment_bytes + shelves_.held();
 }
 
 uint64_t LocalPool::used_bytes() const {
   if (forked()) return 0;
   const std::lock_guard lock(lock_);
-  uint64_t used = 0;
+  uint64_t used = shelves_.used();
   for (const Part& part : parts_) used += part.used;
   return used;
 }

@@ -23,6 +23,7 @@
 #include "client/cpp/pool_block.h"
 #include "client/cpp/scope_state.h"
 #include "client/cpp/segment_source.h"
+#include "client/cpp/slot_shelves.h"
 #include "client/cpp/spin_lock.h"
 #include "client/cpp/timeline_state.h"
 #include "client/cpp/use_peak.h"
@@ -56,6 +57,9 @@ namespace tenure::client {
 // offsets leave first. So a part in which fragments are small holds, an idle_ttl and an eighth
 // after its use fell, no more than its use since then, rounded up to segments. It leaves at once in
 // GiveBack, whatever was used. In Sweep none leaves while somebody waits in the line of its part.
+//
+// Slots have memory of their own, see SlotShelves: each is a buffer that the daemon knows, so that
+// it sees which sizes are in use. Idle ones leave as segments do, in GiveBack after them.
 //
 // In a forked child, which has neither the memory nor the threads, and where the lock may be held
 // for ever, everything answers FORKED or does nothing, and never takes the lock.
@@ -104,6 +108,22 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   void ReleaseScopeNever(std::unique_ptr<ScopeState> scope);
   absl::Status CheckFences(std::span<const Fence> fences) const;
 
+  // --- For slots. Memory that was in a slot of this size before, or else a new buffer of the
+  // daemon's. If that refuses, first everything free is given back, and then fences are waited for.
+  // Errors as in Acquire; RELEASED once it is closed.
+  absl::Status AcquireSlot(uint64_t bytes, uint64_t alignment, const CallOptions& options,
+                           PoolBlock& block);
+  // As Release, with `readers` beside the fences: such as were checked before, and whose timelines
+  // the caller refers to.
+  absl::Status ReleaseRead(const PoolBlock& block, std::span<const Fence> readers,
+                           std::span<const Fence> fences);
+  // FORKED; the reason of Invalidate.
+  absl::Status CheckUsable() const;
+  // RELEASED: what AcquireSlot says of a pool that is closed.
+  static absl::Status PoolGone();
+  // Without the lock. REQUIRES: CheckFences was OK.
+  bool IsReached(const Fence& fence) const { return pending_.IsReached(fence); }
+
   // --- For recordings. RECORDING if one is under way.
   absl::Status StartRecording();
   std::vector<RecordedBuffer> FinishRecording();
@@ -129,6 +149,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   bool valid() const { return valid_.load(std::memory_order_acquire) && !forked(); }
   bool forked() const { return fork_guard_.forked(); }
   std::byte* base() const { return options_.base; }
+  Duration timeout() const { return options_.timeout; }
   uint64_t held_bytes() const;
   uint64_t used_bytes() const;
 
@@ -173,6 +194,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   // What the next unlock does.
   struct Deferred {
     std::vector<uint64_t> leaving;  // segments
+    std::vector<uint64_t> buffers;  // of slots
     std::vector<std::stop_source> stops;
     std::shared_ptr<LocalPool> self;
   };
@@ -204,11 +226,15 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   absl::Status Grow(Guard& guard, Waiter& waiter, Deadline deadline, const std::stop_token& cancel);
   absl::Status AddSegments(const Request& request, const SegmentSource::Grown& grown);
   void PollEvents(const std::stop_token& stop);
+  absl::Status AddSlot(uint64_t bytes, uint64_t alignment, const SegmentSource::Granted& granted,
+                       PoolBlock& block);
 
   // Takes wholly free segments out of a part, at most `most` of them; returns their bytes. The next
   // unlock gives them back.
   uint64_t TakeOut(Part& part, uint64_t most);
   uint64_t TakeOutAll();
+  // The same for idle memory of slots.
+  uint64_t TakeOutSlots(uint64_t most);
 
   // Frees a block once all fences are reached.
   void Retire(const PoolBlock& block, std::span<const Fence> fences);
@@ -239,6 +265,7 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   BufferRecorder recorder_;
   PendingReleases pending_;
   std::array<Part, kKinds> parts_;
+  SlotShelves shelves_;
   std::map<uint64_t, BufferKind> segments_;  // by offset
   std::string lost_;                         // the reason, empty while valid
   std::shared_ptr<LocalPool> self_;          // while it is needed and the BufferPool is gone

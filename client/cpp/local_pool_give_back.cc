@@ -18,6 +18,11 @@ void LocalPool::Sweep(Instant now) {
     const uint64_t kept = closed_ ? 0 : part.peak.peak();
     if (part.held > kept) TakeOut(part, (part.held - kept) / options_.segment_bytes);
   }
+  if (closed_) {
+    TakeOutSlots(UINT64_MAX);
+  } else if (valid_.load(std::memory_order_relaxed) && shelves_.held() != 0) {
+    shelves_.Sweep(now, Defer().buffers);
+  }
   LetGo();
 }
 
@@ -33,13 +38,19 @@ uint64_t LocalPool::GiveBack(uint64_t bytes) {
     given += of_part;
     left -= of_part / segment;
   }
+  if (given < bytes) given += TakeOutSlots(bytes - given);
   return given;
 }
 
 uint64_t LocalPool::TakeOutAll() {
   uint64_t bytes = 0;
   for (Part& part : parts_) bytes += TakeOut(part, UINT64_MAX);
-  return bytes;
+  return bytes + TakeOutSlots(UINT64_MAX);
+}
+
+uint64_t LocalPool::TakeOutSlots(uint64_t most) {
+  if (!valid_.load(std::memory_order_relaxed) || shelves_.held() == shelves_.used()) return 0;
+  return shelves_.TakeOut(most, Defer().buffers);
 }
 
 uint64_t LocalPool::TakeOut(Part& part, uint64_t most) {
@@ -72,6 +83,7 @@ void LocalPool::Validate() const {
     held += part.held;
   }
   TENURE_CHECK(held == segments_.size() * options_.segment_bytes);
+  shelves_.Validate();
   size_t waiting = 0;
   for (const Part& part : parts_) waiting += part.line.size();
   TENURE_CHECK(waiting == waiting_);

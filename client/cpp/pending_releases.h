@@ -31,6 +31,10 @@ class PendingReleases {
   // Keeps `block` until all fences are reached. False if they are, and it is not kept.
   // REQUIRES: Check was OK.
   bool Hold(const PoolBlock& block, std::span<const Fence> fences);
+  // Thread-safe. REQUIRES: Check was OK for it.
+  bool IsReached(const Fence& fence) const {
+    return fence.timeline() != nullptr ? Reached(fence) : events_->Reached(fence.event());
+  }
   // Keeps `block` for as long as this lives.
   void HoldForEver(const PoolBlock& block) { for_ever_.push_back(block); }
 

@@ -13,6 +13,7 @@ struct PoolBlock {
   uint64_t bytes = 0;  // a multiple of the granule
   uint64_t name = 0;  // both of its numbers, see node() and note(), so that they are copied at once
   BufferKind kind = BufferKind::kActivation;
+  bool of_slot = false;  // the name is that of SlotShelves, and of no allocator
 
   static PoolBlock Of(const OffsetAllocator::Block& block, BufferKind kind, uint32_t note) {
     return {.offset = block.offset.count(),

@@ -32,6 +32,7 @@ class LocalPool::Guard {
     pool_.lock_.unlock();
     for (std::stop_source& stop : deferred.stops) stop.request_stop();
     if (!deferred.leaving.empty()) source->Shrink(std::move(deferred.leaving));
+    if (!deferred.buffers.empty()) source->ReleaseBuffers(deferred.buffers);
   }
 
   LocalPool& pool_;

@@ -35,6 +35,11 @@ void ReleaseQueue::Add(Release release) {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void ReleaseQueue::Await(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline.at(), [this] { return releases_.empty() || closing_; });
+}
+
 template <typename Request, typename Reply>
 absl::Status ReleaseQueue::Call(grpc::Status (v1::LeaseService::Stub::*method)(grpc::ClientContext*,
                                                                                const Request&,
@@ -72,10 +77,12 @@ void ReleaseQueue::Run() {
       changed_.wait_for(lock, kPause);
     } else {
       releases_.pop_front();
+      if (releases_.empty()) changed_.notify_all();
     }
   }
   // The session is over, and with it everything it was granted.
   releases_.clear();
+  changed_.notify_all();
 }
 
 }  // namespace tenure::client

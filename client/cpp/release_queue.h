@@ -29,6 +29,8 @@ class ReleaseQueue {
 
   // Does not wait.
   void Add(Release release);
+  // Waits until the daemon has answered everything, the session is over, or it is time.
+  void Await(Deadline deadline);
 
  private:
   void Run();

@@ -12,6 +12,11 @@ namespace {
 // As the daemon says it.
 constexpr std::string_view kPoolExpired = "LEASE_EXPIRED";
 
+absl::Status PoolOver() {
+  return MakeError(absl::StatusCode::kFailedPrecondition, kPoolExpired,
+                   "the lease on the pool is over");
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(std::shared_ptr<Connection> connection,
@@ -48,6 +53,7 @@ absl::StatusOr<std::shared_ptr<LocalPool>> SessionPool::Open(std::shared_ptr<Con
 
 SessionPool::~SessionPool() {
   connection_->session().UnmapSegments(pool_.pool_id, {segments_.begin(), segments_.end()});
+  connection_->session().LeavePool(pool_.pool_id);
 }
 
 absl::StatusOr<SegmentSource::Grown> SessionPool::Grow(BufferKind kind, uint64_t bytes,
@@ -68,8 +74,7 @@ absl::StatusOr<SegmentSource::Grown> SessionPool::Grow(BufferKind kind, uint64_t
   // The daemon has lost the pool, and opened another one for the session.
   if (grown.pool.pool_id != pool_.pool_id) {
     connection_->session().UnmapSegments(grown.pool.pool_id, offsets);
-    return MakeError(absl::StatusCode::kFailedPrecondition, kPoolExpired,
-                     "the lease on the pool is over");
+    return PoolOver();
   }
   const std::lock_guard lock(mutex_);
   segments_.insert(offsets.begin(), offsets.end());
@@ -82,6 +87,32 @@ void SessionPool::Shrink(std::vector<uint64_t> offsets) {
     for (const uint64_t offset : offsets) segments_.erase(offset);
   }
   connection_->session().UnmapSegments(pool_.pool_id, offsets);
+}
+
+absl::StatusOr<SegmentSource::Granted> SessionPool::AcquireBuffer(uint64_t bytes,
+                                                                  uint64_t alignment,
+                                                                  Deadline deadline,
+                                                                  const std::stop_token& cancel) {
+  v1::AcquireBuffersRequest request;
+  request.set_device(pool_.device.name);
+  request.set_priority(options_.priority);
+  client::ToProto(options_.wait, request.mutable_wait());
+  request.set_may_be_idle(true);
+  v1::BufferSpec& spec = *request.add_buffers();
+  spec.set_size(bytes);
+  spec.set_alignment(alignment);
+  spec.set_kind(ToMessage(BufferKind::kActivation));
+  TENURE_CLIENT_ASSIGN_OR_RETURN(const Connection::GrantedBuffer granted,
+                                 connection_->AcquireBuffer(request, deadline, cancel));
+  if (granted.pool_id != pool_.pool_id) {
+    connection_->ReleaseBuffers({granted.buffer_id});
+    return PoolOver();
+  }
+  return Granted{.offset = granted.offset, .buffer_id = granted.buffer_id};
+}
+
+void SessionPool::ReleaseBuffers(const std::vector<uint64_t>& buffer_ids) {
+  connection_->ReleaseBuffers(buffer_ids);
 }
 
 void SessionPool::OnMemoryWanted(uint64_t bytes) {

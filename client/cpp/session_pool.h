@@ -31,6 +31,9 @@ class SessionPool final : public SegmentSource, public PoolListener {
   absl::StatusOr<Grown> Grow(BufferKind kind, uint64_t bytes, Deadline deadline,
                              const std::stop_token& cancel) override;
   void Shrink(std::vector<uint64_t> offsets) override;
+  absl::StatusOr<Granted> AcquireBuffer(uint64_t bytes, uint64_t alignment, Deadline deadline,
+                                        const std::stop_token& cancel) override;
+  void ReleaseBuffers(const std::vector<uint64_t>& buffer_ids) override;
 
   void OnMemoryWanted(uint64_t bytes) override;
   void OnPoolLost(const std::string& reason) override;

@@ -37,6 +37,20 @@ void SessionPools::AddSegment(const Segment& segment) {
   shares_[segment.share_serial] = {segment.pool_id, segment.offset};
 }
 
+absl::Status SessionPools::LeaveOutMapped(uint64_t pool_id, std::vector<uint64_t>& offsets) const {
+  const auto pool = pools_.find(pool_id);
+  if (pool == pools_.end()) return absl::OkStatus();
+  bool leaving = false;
+  std::erase_if(offsets, [&](uint64_t offset) {
+    const auto found = pool->second.segments.find(offset);
+    if (found == pool->second.segments.end()) return false;
+    leaving |= found->second.state != State::kMapped;
+    return true;
+  });
+  if (!leaving) return absl::OkStatus();
+  return absl::UnavailableError("memory of the pool that is just being unmapped");
+}
+
 std::optional<SessionPools::Segment> SessionPools::Take(uint64_t pool_id, uint64_t offset) {
   const auto pool = pools_.find(pool_id);
   if (pool == pools_.end()) return std::nullopt;
@@ -59,6 +73,26 @@ std::optional<SessionPools::Segment> SessionPools::TakeShare(uint64_t share_seri
   if (found == shares_.end()) return std::nullopt;
   const auto [pool_id, offset] = found->second;
   return Take(pool_id, offset);
+}
+
+std::vector<SessionPools::Segment> SessionPools::TakeAll() {
+  std::vector<Segment> taken;
+  for (const auto& [id, pool] : pools_) {
+    for (const auto& [offset, entry] : pool.segments) {
+      if (auto segment = Take(id, offset)) taken.push_back(*std::move(segment));
+    }
+  }
+  return taken;
+}
+
+std::vector<uint64_t> SessionPools::LeftIn(uint64_t pool_id) const {
+  std::vector<uint64_t> left;
+  const auto pool = pools_.find(pool_id);
+  if (pool == pools_.end() || !pool->second.lost || !Living(pool->second).empty()) return left;
+  for (const auto& [offset, entry] : pool->second.segments) {
+    if (entry.state == State::kMapped) left.push_back(offset);
+  }
+  return left;
 }
 
 void SessionPools::FinishUnmap(const Segment& taken, const absl::Status& status) {

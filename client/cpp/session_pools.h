@@ -65,9 +65,15 @@ class SessionPools {
 
   // REQUIRES: the pool is known, and nothing is mapped there.
   void AddSegment(const Segment& segment);
+  // Takes those out of `offsets` that are mapped. UNAVAILABLE if one of them is neither mapped nor
+  // absent.
+  absl::Status LeaveOutMapped(uint64_t pool_id, std::vector<uint64_t>& offsets) const;
   // Takes what is mapped there to be unmapped; nullopt if nothing is.
   std::optional<Segment> Take(uint64_t pool_id, uint64_t offset);
   std::optional<Segment> TakeShare(uint64_t share_serial);
+  std::vector<Segment> TakeAll();
+  // What is mapped of a pool that is lost and that nobody listens to.
+  std::vector<uint64_t> LeftIn(uint64_t pool_id) const;
   // What came of the unmapping of something taken.
   void FinishUnmap(const Segment& taken, const absl::Status& status);
 

@@ -29,6 +29,8 @@ struct BufferSpec {
   Bytes size;
   Bytes alignment = kBufferGranule;
   BufferKind kind = BufferKind::kActivation;
+  // Its Session may keep it unused, and gives it back when it is asked for memory.
+  bool may_be_idle = false;
 };
 
 // A part of a Pool, at an offset that stays.

@@ -74,8 +74,10 @@ Buffer Pool::AddBuffer(BufferId id, const BufferSpec& spec, const PoolRange::Blo
                       .place = Range(block.offset, block.offset + block.size),
                       .requested = spec.size,
                       .kind = spec.kind};
-  buffers_.emplace(id, Held{.buffer = buffer, .block = block, .since = now});
+  buffers_.emplace(
+      id, Held{.buffer = buffer, .block = block, .since = now, .may_be_idle = spec.may_be_idle});
   bytes_.blocks += block.size;
+  if (spec.may_be_idle) bytes_.maybe_idle += block.size;
   bytes_.requested += spec.size;
   return buffer;
 }
@@ -118,6 +120,7 @@ std::optional<Pool::Released> Pool::Release(BufferId id, Instant now) {
   const Held& held = found->second;
   const Released released{.kind = held.buffer.kind, .since = held.since};
   FreeBlock(RangeOf(held.buffer.kind), held.block, held.buffer.requested, now);
+  if (held.may_be_idle) bytes_.maybe_idle -= held.block.size;
   buffers_.erase(found);
   return released;
 }
@@ -248,6 +251,7 @@ void Pool::Validate() const {
     TENURE_CHECK(places.emplace(held.buffer.place.begin(), held.buffer.place.end()).second);
     TENURE_CHECK(held.buffer.requested <= held.buffer.place.size());
     sums.requested += held.buffer.requested;
+    if (held.may_be_idle) sums.maybe_idle += held.block.size;
   }
   for (const auto& [offset, segment] : segments_) {
     (segment.segment.has_value() ? sums.segments : sums.coming) += shape_.segment_size;
@@ -274,7 +278,8 @@ void Pool::Validate() const {
   }
   TENURE_CHECK(sums.segments == bytes_.segments && sums.coming == bytes_.coming &&
                sums.blocks == bytes_.blocks && sums.requested == bytes_.requested &&
-               sums.granted == bytes_.granted && sums.unanswered == bytes_.unanswered);
+               sums.granted == bytes_.granted && sums.maybe_idle == bytes_.maybe_idle &&
+               sums.unanswered == bytes_.unanswered);
 }
 
 }  // namespace tenure

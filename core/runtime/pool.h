@@ -41,9 +41,12 @@ struct PoolBytes {
   Bytes coming;      // that are being made
   Bytes blocks;      // in Buffers and granted Segments
   Bytes granted;     // of those, in granted Segments
+  Bytes maybe_idle;  // of those, in Buffers that may be idle
   Bytes requested;   // of those, what was asked for
   Bytes unanswered;  // wanted back in vain
   Bytes free() const { return segments - blocks - unanswered; }
+  // What its Session may have no use for, as only it knows.
+  Bytes askable() const { return granted + maybe_idle; }
 };
 
 // One Session's contiguous runtime range, in which each kind of Buffer has a part of its own. It
@@ -131,6 +134,7 @@ class Pool {
     Buffer buffer;
     PoolRange::Block block;
     Instant since;
+    bool may_be_idle = false;
   };
 
   PoolRange& RangeOf(BufferKind kind) { return ranges_[static_cast<size_t>(kind)]; }

@@ -61,8 +61,8 @@ void RuntimeStore::AskForGranted() {
   {
     const MutexLock lock(mutex_);
     for (const PoolTable::Holding& holding : pools_.Holdings()) {
-      if (!holding.live || holding.bytes.granted.zero()) continue;
-      outbox.AddMemoryWanted(holding.session, holding.pool, holding.bytes.granted);
+      if (!holding.live || holding.bytes.askable().zero()) continue;
+      outbox.AddMemoryWanted(holding.session, holding.pool, holding.bytes.askable());
     }
   }
   outbox.Send(/*answer_within=*/{});

@@ -276,7 +276,7 @@ bool RuntimeStore::Press(Waiter& waiter, Outbox& outbox) {
   }
   if (waiter.asked_until != Instant()) return false;
   for (const PoolTable::Holding& holding : pools_.Holdings()) {
-    if (!holding.live || holding.bytes.granted.zero()) continue;
+    if (!holding.live || holding.bytes.askable().zero()) continue;
     outbox.AddMemoryWanted(holding.session, holding.pool,
                            lacking - shape_.segment_size * unused.size());
   }

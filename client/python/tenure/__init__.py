@@ -28,9 +28,12 @@ from tenure.model import (
     TensorPlace,
     UnloadResult,
 )
+from tenure.plan import BufferPlan, BufferUse, PlanFamily
 from tenure.pool import BufferPool
 from tenure.refusal import DeviceFit, FitVerdict, Refusal
 from tenure.scope import Scope, ScopeBuffer
+from tenure.slot import PlannedSlot
+from tenure.slot_buffer import SlotBuffer
 
 __version__ = "0.1.0"
 
@@ -39,8 +42,10 @@ __all__ = [
     "ArrayOwner",
     "Buffer",
     "BufferKind",
+    "BufferPlan",
     "BufferPool",
     "BufferSpec",
+    "BufferUse",
     "Buffers",
     "Client",
     "DaemonStatus",
@@ -52,10 +57,13 @@ __all__ = [
     "LoadResult",
     "Model",
     "ModelState",
+    "PlanFamily",
+    "PlannedSlot",
     "Refusal",
     "Reuse",
     "Scope",
     "ScopeBuffer",
+    "SlotBuffer",
     "TensorPlace",
     "TenureError",
     "UnloadResult",

@@ -12,7 +12,7 @@ from tenure import errors
 from tenure._deadline import Deadline
 from tenure.error_detail_pb2 import ErrorDetail, StatusDetail
 from tenure.errors import TenureError
-from tenure.v1 import admin_pb2, buffer_pb2, lease_pb2, model_pb2
+from tenure.v1 import admin_pb2, buffer_pb2, lease_pb2, model_pb2, plan_pb2
 
 Response = TypeVar("Response", bound=Message)
 
@@ -44,6 +44,7 @@ ACQUIRE_WEIGHTS = Method("/tenure.v1.LeaseService/AcquireWeights", lease_pb2.Acq
 RELEASE_LEASE = Method("/tenure.v1.LeaseService/ReleaseLease", lease_pb2.ReleaseLeaseResponse)
 ACQUIRE_BUFFERS = Method("/tenure.v1.LeaseService/AcquireBuffers", buffer_pb2.AcquireBuffersResponse)
 RELEASE_BUFFERS = Method("/tenure.v1.LeaseService/ReleaseBuffers", buffer_pb2.ReleaseBuffersResponse)
+PLAN_BUFFERS = Method("/tenure.v1.PlanService/PlanBuffers", plan_pb2.PlanBuffersResponse)
 GET_STATUS = Method("/tenure.v1.AdminService/GetStatus", admin_pb2.GetStatusResponse)
 FIT = Method("/tenure.v1.AdminService/Fit", admin_pb2.FitResponse)
 EXPLAIN_REFUSAL = Method("/tenure.v1.AdminService/ExplainRefusal", admin_pb2.ExplainRefusalResponse)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from google.protobuf.duration_pb2 import Duration
 
 from tenure import model, refusal
-from tenure.v1 import admin_pb2, ledger_pb2, model_pb2
+from tenure.v1 import admin_pb2, ledger_pb2, model_pb2, plan_pb2
+
+if TYPE_CHECKING:
+    from tenure.plan import BufferUse
+
+# Of a buffer whose last use is not known.
+_NEVER_ENDS = 1 << 46
 
 
 def seconds(duration: Duration) -> float:
@@ -161,3 +170,23 @@ def refusal_of(message: admin_pb2.ExplainRefusalResponse) -> refusal.Refusal:
         values=dict(told.values),
         now=device_fit(message.now) if message.HasField("now") else None,
     )
+
+
+def plan_request(uses: Sequence[BufferUse], budget: float | None) -> plan_pb2.PlanBuffersRequest:
+    """Turns what is to be planned."""
+    request = plan_pb2.PlanBuffersRequest(
+        ids=[use.id for use in uses],
+        sizes=[use.nbytes for use in uses],
+        alignments=[use.alignment for use in uses],
+        first_uses=[use.first_use for use in uses],
+        ends=[_NEVER_ENDS if use.end is None else use.end for use in uses],
+        outputs=[index for index, use in enumerate(uses) if use.output],
+    )
+    for index, use in enumerate(uses):
+        for begin, end in use.gaps:
+            request.gaps.add(buffer=index, begin=begin, end=end)
+        if use.alias_group is not None:
+            request.aliases.add(buffer=index, group=use.alias_group)
+    if budget is not None:
+        request.budget.CopyFrom(duration(budget))
+    return request

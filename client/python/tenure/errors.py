@@ -9,6 +9,10 @@ reasons of the daemon are those of its API; the client's own are:
 `SESSION_REFUSED`     the daemon answered, but opens no session for this client
 `HEARTBEAT_MISSED`    no answer for so long that the lease or buffer may have ended
 `RELEASED`            the lease or buffer was released, or its client closed
+`SLOT_CLOSED`         the slot was closed
+`NOT_PLANNED`         the plan has no such buffer: value `buffer`
+`ACQUIRED`            this buffer of the slot was acquired, and not released since
+`NOT_ACQUIRED`        this buffer of the slot was not acquired, or was released since
 `FORKED`              the client was made by the process that this one was forked from
 `PROTOCOL`            the daemon said something that its protocol rules out
 `MAPPING`             this process could not map the memory
@@ -25,6 +29,10 @@ DAEMON_GONE = "DAEMON_GONE"
 SESSION_REFUSED = "SESSION_REFUSED"
 HEARTBEAT_MISSED = "HEARTBEAT_MISSED"
 RELEASED = "RELEASED"
+SLOT_CLOSED = "SLOT_CLOSED"
+NOT_PLANNED = "NOT_PLANNED"
+ACQUIRED = "ACQUIRED"
+NOT_ACQUIRED = "NOT_ACQUIRED"
 FORKED = "FORKED"
 PROTOCOL = "PROTOCOL"
 MAPPING = "MAPPING"
@@ -34,6 +42,10 @@ UNSUPPORTED_BACKEND = "UNSUPPORTED_BACKEND"
 DEADLINE = "DEADLINE"
 LEASE_EXPIRED = "LEASE_EXPIRED"
 LEASE_NOT_FOUND = "LEASE_NOT_FOUND"
+
+# The daemon's, for what the client refuses in its place.
+PLAN_TOO_SMALL = "PLAN_TOO_SMALL"
+PLAN_OVERLAP = "PLAN_OVERLAP"
 
 
 class TenureError(Exception):
@@ -70,6 +82,13 @@ class TenureError(Exception):
 
 class LeaseLostError(TenureError):
     """The lease or buffer had ended: what was read through it since may have been another's bytes."""
+
+
+def plan_overlap_error(name: str, other: str, what: str) -> TenureError:
+    """Makes the error for two buffers that a plan has on the same bytes."""
+    return TenureError(
+        f"{what}: {name!r} and {other!r}", PLAN_OVERLAP, {"buffer": name, "other": other}
+    )
 
 
 def protocol_error(message: str) -> TenureError:

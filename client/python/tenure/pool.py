@@ -16,6 +16,7 @@ from tenure import _translate
 from tenure._array_spec import ArraySpec
 from tenure._connection import Connection
 from tenure._deadline import Deadline
+from tenure._rpc import PLAN_BUFFERS
 from tenure.buffer import (
     DEFAULT_ALIGNMENT,
     Buffer,
@@ -25,12 +26,15 @@ from tenure.buffer import (
     release_all,
     release_on_exit,
 )
-from tenure.errors import RELEASED, TenureError
+from tenure.errors import RELEASED, TenureError, protocol_error
+from tenure.plan import BufferPlan, BufferUse
 from tenure.scope import DEFAULT_SLAB_BYTES, Scope
-from tenure.v1 import buffer_pb2
+from tenure.v1 import buffer_pb2, plan_pb2
 
 _KINDS = {kind: f"BUFFER_KIND_{kind.upper()}" for kind in get_args(BufferKind)}
 _MOST_PRIORITY = (1 << 32) - 1
+# So many plans are kept.
+_MOST_PLANS = 64
 
 
 class BufferPool:
@@ -50,6 +54,7 @@ class BufferPool:
         self._lock = threading.Lock()  # guards what follows
         self._buffers: weakref.WeakSet[Buffer] = weakref.WeakSet()
         self._closed = False
+        self._plans: dict[tuple[tuple[BufferUse, ...], float | None], BufferPlan] = {}
 
     @property
     def device(self) -> str:
@@ -174,6 +179,55 @@ class BufferPool:
         self.check_open()
         return Scope(self, kind, slab_bytes, wait, priority)
 
+    def plan(
+        self,
+        uses: Iterable[BufferUse],
+        *,
+        budget: float | None = None,
+        timeout: float | None = None,
+    ) -> BufferPlan:
+        """Has the daemon plan where the buffers of a request lie, so that one allocation serves all of them.
+
+        For the same uses, in the same order, and the same budget it gives the plan that it gave before.
+
+        Parameters
+        ----------
+        uses : iterable of BufferUse
+            At most 100,000.
+        budget : float, optional
+            For how many seconds to look for a lower plan; as the daemon is configured unless given, which is
+            also the most.
+        timeout : float, optional
+            Seconds; the client's unless given.
+
+        Raises
+        ------
+        TenureError
+            `INVALID_PLAN_INPUT` for what makes no sense, with the values `buffer` and `fault`. `LIMIT` for
+            too many buffers, or where too many wait for plans.
+        """
+        planned = tuple(uses)
+        self.check_open()
+        key = (planned, budget)
+        with self._lock:
+            known = self._plans.pop(key, None)
+            if known is not None:
+                self._plans[key] = known  # the last to go
+                return known
+        request = _translate.plan_request(planned, budget)
+        reply = self._connection.call(
+            PLAN_BUFFERS, request, Deadline(self._timeout if timeout is None else timeout)
+        )
+        _check_plan(planned, reply)
+        plan = BufferPlan(
+            self, planned, reply.offsets, reply.height, reply.lower_bound, reply.proven
+        )
+        with self._lock:
+            self._plans[key] = plan
+            if len(self._plans) > _MOST_PLANS:
+                del self._plans[next(iter(self._plans))]
+        return plan
+
     def close(self) -> None:
         """Releases every buffer that was acquired here and not released, those of scopes too.
 
@@ -223,3 +277,11 @@ def spec_message(array: ArraySpec, spec: BufferSpec) -> buffer_pb2.BufferSpec:
     if spec.kind not in _KINDS:
         raise ValueError(f"no kind of buffer: {spec.kind!r}")
     return buffer_pb2.BufferSpec(size=array.nbytes, alignment=spec.alignment, kind=_KINDS[spec.kind])
+
+
+def _check_plan(uses: Sequence[BufferUse], reply: plan_pb2.PlanBuffersResponse) -> None:
+    if len(reply.offsets) != len(uses) or any(
+        offset + use.nbytes > reply.height or offset % use.alignment != 0
+        for use, offset in zip(uses, reply.offsets)
+    ):
+        raise protocol_error("a plan of other buffers than those that were asked about")

@@ -17,8 +17,10 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tenure/buffer_kind.h"
+#include "tenure/buffer_plan.h"
 #include "tenure/buffer_recording.h"
 #include "tenure/buffer_scope.h"
 #include "tenure/call_options.h"
@@ -28,6 +30,7 @@
 namespace tenure::client {
 
 class LocalPool;
+class PlanCache;
 
 struct PoolOptions {
   // Empty: where this session has a pool, or else where there is most room.
@@ -115,7 +118,7 @@ class TENURE_CLIENT_API PoolBuffer {
 class TENURE_CLIENT_API BufferPool {
  public:
   // For the library: Client makes them.
-  explicit BufferPool(std::shared_ptr<LocalPool> pool);
+  BufferPool(std::shared_ptr<LocalPool> pool, std::shared_ptr<PlanCache> plans);
   BufferPool(BufferPool&& other) noexcept;
   BufferPool& operator=(BufferPool&& other) noexcept;
   ~BufferPool();
@@ -138,11 +141,21 @@ class TENURE_CLIENT_API BufferPool {
   // FAILED_PRECONDITION with reason RECORDING if a recording is under way.
   absl::StatusOr<BufferRecording> Record() const;
 
+  // A plan of the daemon for requests that use buffers so; for the same uses, in the same order,
+  // the one that this client was given before, as long as it has it. What comes of a plan is this
+  // pool's.
+  //
+  // INVALID_PLAN_INPUT for what makes no sense, with the values `buffer` and `fault`.
+  // INVALID_REQUEST for an alignment that no pool gives. LIMIT for more than 100,000 buffers, or
+  // where too many wait for plans. Errors of a lost pool as in Acquire.
+  absl::StatusOr<BufferPlan> Plan(const std::vector<BufferUse>& uses, const PlanOptions& plan = {},
+                                  const CallOptions& options = {}) const;
+
   // Looks at every fence, and gives back to the daemon all segments without a buffer, at once.
-  // Returns how many bytes it gave.
+  // Likewise the memory of closed slots. Returns how many bytes it gave.
   uint64_t Trim() const;
-  // The segments that the pool has; and what of that is in buffers or kept by fences not known to
-  // be reached, in blocks of 256 bytes.
+  // The segments that the pool has, and the memory of slots; and what of that is in buffers and
+  // slots or kept by fences not known to be reached, in blocks of 256 bytes.
   uint64_t held_bytes() const;
   uint64_t used_bytes() const;
   // False once it is lost, and then for ever.
@@ -150,6 +163,7 @@ class TENURE_CLIENT_API BufferPool {
 
  private:
   std::shared_ptr<LocalPool> pool_;
+  std::shared_ptr<PlanCache> plans_;
 };
 
 }  // namespace tenure::client

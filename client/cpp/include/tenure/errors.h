@@ -9,6 +9,10 @@
 //   HEARTBEAT_MISSED       no answer for so long that the lease may have ended
 //   RELEASED               this lease or buffer was released or moved from
 //   SCOPE_RELEASED         this scope was released or moved from
+//   SLOT_CLOSED            this slot was closed or moved from
+//   NOT_PLANNED            the plan has no such buffer: value `buffer`
+//   ACQUIRED               this buffer of the slot was acquired, and not released since
+//   NOT_ACQUIRED           this buffer of the slot was not acquired, or was released since
 //   RECORDING              what the pool does is being recorded already
 //   FORKED                 the client was made by the process that this one was forked from
 //   PROTOCOL               the daemon said something that its protocol rules out
