@@ -58,7 +58,8 @@ build_preset() {
 run_ctest() {
   local stage=$1 preset=$2
   shift 2
-  "${fixed_addresses[@]}" ctest --test-dir "$build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
+  # Half as many again as there are processors, since many tests wait for something to happen.
+  "${fixed_addresses[@]}" ctest --test-dir "$build/$preset" -j $((jobs + jobs / 2)) --output-on-failure --no-tests=error \
     --output-junit "$reports/$stage.xml" "$@"
 }
 

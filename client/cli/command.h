@@ -25,6 +25,7 @@ enum ExitCode : int {
   kUnreachable = 3,  // no daemon answers in the directory
   kNotFound = 4,     // no such model, file, device or refusal
   kDeadline = 5,     // not done in time
+  kTooHigh = 6,      // a plan that is higher than its capacity
 };
 
 // The options before the command.
@@ -59,6 +60,7 @@ void AddReload(CLI::App& app, const Globals& globals, Action& action);
 void AddSummary(CLI::App& app, const Globals& globals, Action& action);
 void AddLeaks(CLI::App& app, const Globals& globals, Action& action);
 void AddHealth(CLI::App& app, const Globals& globals, Action& action);
+void AddPlan(CLI::App& app, const Globals& globals, Action& action);
 void AddVersion(CLI::App& app, const Globals& globals, Action& action);
 
 // A session with the daemon that the options name.

@@ -1,6 +1,3 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -8,6 +5,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/failure.h"
+#include "client/cli/files.h"
 
 namespace tenure::cli {
 namespace {
@@ -21,12 +19,8 @@ int Run(const Globals& globals, const std::string& path) {
     std::cout << *record << std::endl;
     return kOk;
   }
-  std::ofstream file(path, std::ios::trunc);
-  file << *record << '\n';
-  file.close();
-  if (!file) {
-    return Fail(globals, absl::UnknownError("cannot write " + path + ": " + std::strerror(errno)));
-  }
+  const absl::Status written = WriteFile(path, *record + "\n");
+  if (!written.ok()) return Fail(globals, written);
   std::cerr << "wrote " << path << '\n';
   return kOk;
 }

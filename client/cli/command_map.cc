@@ -1,8 +1,4 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <unistd.h>
 
@@ -11,6 +7,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/failure.h"
+#include "client/cli/files.h"
 #include "client/cli/map_text.h"
 #include "client/cli/memory_map.h"
 #include "client/cli/options.h"
@@ -38,20 +35,6 @@ constexpr char kExamples[] =
     "  tenurectl map --format torch-snapshot --output map.pickle\n"
     "                                                 for https://pytorch.org/memory_viz\n"
     "The same, live, is at http://METRICS_ADDRESS/ of the daemon.\n";
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError("cannot read " + path + ": " + std::strerror(errno));
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << bytes;
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::UnknownError("cannot write " + path + ": " + std::strerror(errno));
-}
 
 absl::StatusOr<std::string> TakeJson(const Globals& globals, const MapOptions& options) {
   if (!options.from.empty()) {

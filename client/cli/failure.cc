@@ -13,7 +13,7 @@
 namespace tenure::cli {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kHints = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kHints = {{
     {"DAEMON_UNREACHABLE",
      "is tenured running, and is --directory (or TENURE_DIR) the one it was given?"},
     {"DAEMON_GONE", "the daemon stopped or was restarted; run the command again"},
@@ -37,6 +37,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kHints =
     {"FILE_NOT_FOUND", "paths are as the daemon sees them: ROOT/relative or absolute"},
     {"INVALID_CHECKPOINT",
      "the file is damaged or no safetensors file; `--validate-only` checks it again"},
+    {"INVALID_PLAN_INPUT", "`tenurectl plan --help` tells what such a file looks like"},
     {"FILE_CHANGED", "write new weights to a new file and rename it into place"},
     {"MODEL_NOT_FOUND", "`tenurectl models` lists what is loaded"},
     {"REFUSAL_NOT_FOUND", "ids are those of this start of the daemon; its log may tell more"},
@@ -69,9 +70,12 @@ ExitCode ExitCodeOf(const absl::Status& status) {
 }
 
 int Fail(const Globals& globals, const absl::Status& status) {
+  return Fail(globals, status, client::ErrorReason(status), client::ErrorValues(status));
+}
+
+int Fail(const Globals& globals, const absl::Status& status, const std::string& reason,
+         std::map<std::string, std::string> values) {
   const std::string message(status.message());
-  const std::string reason = client::ErrorReason(status);
-  std::map<std::string, std::string> values = client::ErrorValues(status);
   // The daemon knows best what would help.
   const auto told = values.find("hint");
   const std::string hint = told != values.end() ? told->second : HintFor(reason);

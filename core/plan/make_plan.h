@@ -37,7 +37,11 @@ struct PlanLimits {
   std::optional<Bytes> capacity{};
 };
 
-// Offsets for `problem`, as low as can be found within `limits`.
+// Offsets for `problem`, as low as can be found within `limits`. A first plan by first fit, or by a
+// dive of the search; then, of up to some thousands of storages, exact search at one capacity after
+// another (see RungSearch and ValleySearch, and CanonicalSearch for what has gaps or fixed
+// offsets), in turns with a search for better orders of first fit (see OrderSearch), which more of
+// them are left to.
 Plan MakePlan(const PlanProblem& problem, const PlanLimits& limits, const Clock& clock);
 
 // The largest sum of sizes alive at one step, with what alignment adds in any case, and no less

@@ -43,6 +43,16 @@ class LayersTest(unittest.TestCase):
             files = {"client/cpp/pool.cc": f'#include "{target}"\n'}
             self.assertEqual(len(self.faults(files)), 1, target)
 
+    def test_tenurectl_sees_the_planner_where_it_plans(self) -> None:
+        for path in ("command_plan.cc", "plan_svg.h"):
+            for target in ("core/plan/make_plan.h", "core/base/clock.h"):
+                files = {f"client/cli/{path}": f'#include "{target}"\n'}
+                self.assertEqual(self.faults(files), [], path)
+            files = {f"client/cli/{path}": '#include "core/store/store.h"\n'}
+            self.assertEqual(len(self.faults(files)), 1, path)
+        files = {"client/cli/command_load.cc": '#include "core/plan/make_plan.h"\n'}
+        self.assertEqual(len(self.faults(files)), 1)
+
     def test_the_offset_allocator_is_a_layer_within_its_folder(self) -> None:
         for name in ("offset_allocator.cc", "offset_allocator_validate.cc"):
             path = f"core/arena/{name}"
