@@ -211,7 +211,10 @@ void AddReal(const Instance& instance, const std::vector<RealGoal>& goals, Repor
     const Measured run = Median(instance, budget.time, budget.rounds);
     report.Add(key, run.ratio);
     report.Add(key + "_taken_ms", run.ms);
-    if (ratio > 0) report.AddGoal(instance.name + " at " + budget.name, run.ratio, ratio);
+    if (ratio == 0) continue;
+    report.AddGoal(instance.name + " at " + budget.name, run.ratio, ratio);
+    report.AddGoal(instance.name + " at " + budget.name + ", ms", run.ms,
+                   Milliseconds(budget.time));
   }
 }
 
