@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/plan/list_schedule.h"
 #include "core/plan/shortfall.h"
 
 namespace tenure {
@@ -79,7 +80,12 @@ class LateStartSearch {
         capacity_(capacity),
         limits_(limits),
         clock_(clock),
-        deadline_(After(clock.Now(), limits.budget)) {}
+        deadline_(After(clock.Now(), limits.budget)),
+        stays_(problem_.storages.size()) {
+    for (size_t i = 0; i < input_.size(); ++i) {
+      if (input_[i].output || !input_[i].end.has_value()) stays_[problem_.storage_of[i]] = true;
+    }
+  }
 
   std::optional<LateStarts> Run() {
     std::optional<LateStarts> in_turn = InTurn();
@@ -90,8 +96,8 @@ class LateStartSearch {
       open_.pop();
       if (std::optional<LateStarts> found = Visit(delay, delays); found.has_value()) return found;
     }
-    std::optional<LateStarts> descended = Descend();
-    return descended.has_value() && descended->delay < in_turn->delay ? descended : in_turn;
+    std::optional<LateStarts> scheduled = Schedule();
+    return scheduled.has_value() && scheduled->delay < in_turn->delay ? scheduled : in_turn;
   }
 
  private:
@@ -106,17 +112,17 @@ class LateStartSearch {
     if (seen_.insert(delays).second) open_.emplace(delay, std::move(delays));
   }
 
-  Plan PlanOf(const PlanProblem& problem) const {
-    const Duration left = std::max(deadline_ - clock_.Now(), Duration{0});
-    return MakePlan(problem, {.budget = left / 4, .nodes = limits_.nodes, .capacity = capacity_},
+  Plan PlanOf(const PlanProblem& problem, Duration left) const {
+    const Duration budget = std::max(left, Duration{0}) / 4;
+    return MakePlan(problem, {.budget = budget, .nodes = limits_.nodes, .capacity = capacity_},
                     clock_);
   }
 
   // nullopt if the plan does not fit.
-  std::optional<LateStarts> Found(Step delay, const Delays& delays, PlanInput late,
-                                  Plan plan) const {
+  std::optional<LateStarts> Found(const Delays& delays, PlanInput late, Plan plan) const {
     if (plan.height > capacity_) return std::nullopt;
-    LateStarts found{.delay = delay, .input = std::move(late), .plan = std::move(plan)};
+    LateStarts found{.input = std::move(late), .plan = std::move(plan)};
+    for (const auto& [storage, delay] : delays) found.delay += delay;
     for (uint32_t i = 0; i < input_.size(); ++i) {
       if (delays.contains(problem_.storage_of[i])) {
         found.starts.push_back({i, found.input[i].first_use});
@@ -128,29 +134,28 @@ class LateStartSearch {
   // One storage after another, and last, together, those that live to the end: where that does not
   // fit nothing does, so that no search looks for what is not there.
   std::optional<LateStarts> InTurn() const {
-    std::vector<bool> stays(problem_.storages.size());
-    for (size_t i = 0; i < input_.size(); ++i) {
-      if (input_[i].output || !input_[i].end.has_value()) stays[problem_.storage_of[i]] = true;
-    }
     std::vector<uint32_t> order(problem_.storages.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&](uint32_t i) {
-      return std::tuple(stays[i], problem_.storages[i].alive.front().begin, i);
+      return std::tuple(bool{stays_[i]}, problem_.storages[i].alive.front().begin, i);
     });
     Delays delays;
-    Step delay = 0;
     Step free_at = 0;
     for (const uint32_t i : order) {
       const std::vector<Lifespan>& alive = problem_.storages[i].alive;
       const Step wait = std::max<Step>(free_at - alive.front().begin, 0);
       if (wait > 0) delays.emplace(i, wait);
-      delay += wait;
-      if (!stays[i]) free_at = alive.back().end + wait;
+      if (!stays_[i]) free_at = alive.back().end + wait;
     }
+    return FoundBy(delays);
+  }
+
+  std::optional<LateStarts> FoundBy(const Delays& delays) const {
     PlanInput late = Delayed(input_, problem_.storage_of, delays);
     const auto problem = MakePlanProblem(late);
     if (!problem.ok()) return std::nullopt;
-    return Found(delay, delays, std::move(late), PlanOf(*problem));
+    Plan plan = PlanOf(*problem, limits_.budget);
+    return Found(delays, std::move(late), std::move(plan));
   }
 
   // What lies behind a state, or what it is if a plan fits.
@@ -168,9 +173,9 @@ class LateStartSearch {
       at = shortfall->step;
       meeting = std::move(shortfall->storages);
     } else {
-      Plan plan = PlanOf(*problem);
+      Plan plan = PlanOf(*problem, deadline_ - clock_.Now());
       const bool proven = plan.proven;
-      std::optional<LateStarts> found = Found(delay, delays, std::move(late), std::move(plan));
+      std::optional<LateStarts> found = Found(delays, std::move(late), std::move(plan));
       if (found.has_value()) {
         found->proven = all_proven_;
         return found;
@@ -187,30 +192,20 @@ class LateStartSearch {
     return std::nullopt;
   }
 
-  // Where the search took too long: the shortest wait at each shortfall, down to a plan that fits.
-  // Less and less of the capacity is filled, since a plan may need more than what is alive.
-  std::optional<LateStarts> Descend() const {
-    const Instant end = After(clock_.Now(), limits_.budget);
-    for (const uint64_t sixteenths : {0U, 1U, 2U, 4U, 8U}) {
-      const Bytes target = capacity_ - Bytes(capacity_.count() / 16 * sixteenths);
+  // Where the search took too long: a list schedule, of less and less of the capacity, since a plan
+  // may need more than what is alive.
+  std::optional<LateStarts> Schedule() const {
+    for (const uint64_t parts :
+         {0U, 1U, 2U, 4U, 8U, 16U, 32U, 64U}) {  // of 256, that are left free
+      const Bytes target = capacity_ - Bytes(capacity_.count() / 256 * parts);
+      const std::optional<std::vector<Step>> schedule = ListSchedule(problem_, stays_, target);
+      if (!schedule.has_value()) continue;
       Delays delays;
-      Step delay = 0;
-      while (clock_.Now() < end) {
-        PlanInput late = Delayed(input_, problem_.storage_of, delays);
-        const auto problem = MakePlanProblem(late);
-        if (!problem.ok()) break;
-        const auto shortfall = FindShortfall(*problem, target);
-        if (!shortfall.has_value()) {
-          auto found = Found(delay, delays, std::move(late), PlanOf(*problem));
-          if (found.has_value()) return found;
-          break;
-        }
-        const Delays waits = Waits(*problem, shortfall->storages, shortfall->step).Shortest();
-        if (waits.empty()) break;
-        const auto shortest = std::ranges::min_element(waits, {}, &Delays::value_type::second);
-        delays[shortest->first] += shortest->second;
-        delay += shortest->second;
+      for (uint32_t i = 0; i < schedule->size(); ++i) {
+        if ((*schedule)[i] > 0) delays.emplace(i, (*schedule)[i]);
       }
+      std::optional<LateStarts> found = FoundBy(delays);
+      if (found.has_value()) return found;
     }
     return std::nullopt;
   }
@@ -221,6 +216,7 @@ class LateStartSearch {
   const PlanLimits& limits_;
   const Clock& clock_;
   const Instant deadline_;
+  std::vector<bool> stays_;  // by storage, whether it lives to the end
 
   std::priority_queue<Reached, std::vector<Reached>, std::greater<>> open_;
   std::set<Delays> seen_;

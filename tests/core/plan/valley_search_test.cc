@@ -34,7 +34,7 @@ class ValleySearchTest : public testing::Test {
     return MakeStrip(Pack(*MakePlanProblem(ReadPlanInstance(instance))));
   }
 
-  const SteadyClock clock_;
+  const SteadyClock clock_{};
   SearchBudget budget_{{.budget = kForever}, clock_};
 };
 
