@@ -19,9 +19,17 @@ absl::StatusOr<std::shared_ptr<PoolMapping>> HandleSession::MapBuffer(
 }
 
 void HandleSession::BeginPoolFetch(const std::shared_ptr<PoolFetch>& fetch, absl::Status status) {
-  if (fetch->of_buffer && status.ok()) {
+  if (status.ok()) {
     const std::lock_guard lock(mutex_);
-    status = pools_.LeaveOutMapped(fetch->pool.pool_id, fetch->offsets);
+    const absl::StatusOr<size_t> mapped =
+        pools_.PutMappedFirst(fetch->pool.pool_id, fetch->offsets);
+    status = mapped.status();
+    if (mapped.ok() && fetch->of_buffer) {  // by another buffer, whose they stay
+      fetch->offsets.erase(fetch->offsets.begin(),
+                           fetch->offsets.begin() + static_cast<ptrdiff_t>(*mapped));
+    } else if (mapped.ok()) {  // for buffers that are no more
+      fetch->mapped = *mapped;
+    }
   }
   ContinuePoolFetch(fetch, std::move(status));
 }

@@ -37,18 +37,19 @@ void SessionPools::AddSegment(const Segment& segment) {
   shares_[segment.share_serial] = {segment.pool_id, segment.offset};
 }
 
-absl::Status SessionPools::LeaveOutMapped(uint64_t pool_id, std::vector<uint64_t>& offsets) const {
+absl::StatusOr<size_t> SessionPools::PutMappedFirst(uint64_t pool_id,
+                                                    std::vector<uint64_t>& offsets) const {
   const auto pool = pools_.find(pool_id);
-  if (pool == pools_.end()) return absl::OkStatus();
+  if (pool == pools_.end()) return size_t{0};
   bool leaving = false;
-  std::erase_if(offsets, [&](uint64_t offset) {
+  const auto absent = std::stable_partition(offsets.begin(), offsets.end(), [&](uint64_t offset) {
     const auto found = pool->second.segments.find(offset);
     if (found == pool->second.segments.end()) return false;
     leaving |= found->second.state != State::kMapped;
     return true;
   });
-  if (!leaving) return absl::OkStatus();
-  return absl::UnavailableError("memory of the pool that is just being unmapped");
+  if (leaving) return absl::UnavailableError("memory of the pool that is just being unmapped");
+  return static_cast<size_t>(absent - offsets.begin());
 }
 
 std::optional<SessionPools::Segment> SessionPools::Take(uint64_t pool_id, uint64_t offset) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -65,9 +66,9 @@ class SessionPools {
 
   // REQUIRES: the pool is known, and nothing is mapped there.
   void AddSegment(const Segment& segment);
-  // Takes those out of `offsets` that are mapped. UNAVAILABLE if one of them is neither mapped nor
-  // absent.
-  absl::Status LeaveOutMapped(uint64_t pool_id, std::vector<uint64_t>& offsets) const;
+  // Puts those of `offsets` that are mapped first. How many these are; UNAVAILABLE if one of them
+  // is neither mapped nor absent.
+  absl::StatusOr<size_t> PutMappedFirst(uint64_t pool_id, std::vector<uint64_t>& offsets) const;
   // Takes what is mapped there to be unmapped; nullopt if nothing is.
   std::optional<Segment> Take(uint64_t pool_id, uint64_t offset);
   std::optional<Segment> TakeShare(uint64_t share_serial);

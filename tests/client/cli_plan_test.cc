@@ -76,7 +76,7 @@ TEST_F(CliPlanTest, TellsHeightBoundAndWhetherItFits) {
   EXPECT_THAT(fits.out, HasSubstr("\ncapacity     10 MiB, fits\n"));
   const Outcome high = Run({"plan", path, "--capacity", "8MiB"});
   EXPECT_EQ(high.code, 6);
-  EXPECT_THAT(high.out, HasSubstr("\ncapacity     8 MiB, 2 MiB too little, whatever the plan\n"));
+  EXPECT_THAT(high.out, HasSubstr("\ncapacity      8 MiB, 2 MiB too little, whatever the plan\n"));
   EXPECT_EQ(high.err, "");
 }
 
