@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -215,6 +216,45 @@ def graph_uses() -> list[BufferUse]:
     ]
 
 
+def onnx_uses() -> list[BufferUse]:
+    """Says the same of the graph as an ONNX model, by way of its trace."""
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+    from tenure.onnx_trace import Sizes, trace_lines
+
+    weights = [numpy_helper.from_array(value, name) for name, value in WEIGHTS.items()]
+    weights.append(helper.make_tensor("shape", TensorProto.INT64, [2], (4, 128)))
+    nodes = [
+        helper.make_node(operator, [*inputs, "shape"] if operator == "Reshape" else inputs, [name])
+        for operator, inputs, name, _ in NODES
+    ]
+    ends = [("x", (8, 96)), ("y", (4, 32))]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ends)
+    graph = helper.make_graph(nodes, "graph", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    uses: dict[str, BufferUse] = {}
+    for line in trace_lines(model, Sizes()):
+        if "op" not in line:
+            continue
+        for name in line["inputs"]:
+            if name in uses:
+                uses[name] = replace(uses[name], end=line["step"] + 1)
+        for tensor in line["outputs"]:
+            name, viewed = tensor["name"], tensor.get("alias_of")
+            group = None if viewed is None else 0
+            uses[name] = BufferUse(
+                name,
+                tensor["size"],
+                line["step"],
+                line["step"] + 1,
+                output=name == "y",
+                alias_group=group,
+            )
+            if viewed is not None:
+                uses[viewed] = replace(uses[viewed], alias_group=group)
+    return list(uses.values())
+
+
 def run_unplanned(x: np.ndarray) -> np.ndarray:
     values = {"x": x, **WEIGHTS}
     for operator, inputs, output, shape in NODES:
@@ -246,11 +286,11 @@ def run_planned(slot: PlannedSlot, x: np.ndarray) -> np.ndarray:
     return result
 
 
+@pytest.mark.parametrize("uses_of", [graph_uses, onnx_uses])
 def test_four_requests_at_once_compute_in_their_slots_what_they_do_without_a_plan(
-    pool: BufferPool, pool_client: Client
+    pool: BufferPool, pool_client: Client, uses_of: Callable[[], list[BufferUse]]
 ) -> None:
-    uses = graph_uses()
-    plan = pool.plan(uses)
+    plan = pool.plan(uses_of())
     # a and b, or b and c: two of the large ones at a time, where there are six buffers.
     assert plan.height == 2 * 8 * 64 * 4
     all_open = threading.Barrier(5)
