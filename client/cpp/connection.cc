@@ -262,25 +262,31 @@ absl::StatusOr<std::vector<TensorPlace>> Connection::ListTensors(
   return places;
 }
 
+template <typename Method, typename Request, typename Reply>
+absl::StatusOr<Instant> Connection::AskForMemory(Method method, Request request, Reply* reply,
+                                                 Deadline deadline, const std::stop_token& cancel) {
+  // What was given back for this may be needed.
+  releases_.Await(Deadline(std::min<Duration>(deadline.left(), kReleaseWait)));
+  request.set_request_id(NextRequestId());
+  const Instant called_at = Now();
+  const absl::Status status = rpc_.Call(rpc_.leases(), method, request, reply, deadline, cancel);
+  if (status.ok()) return called_at;
+  if (EndedWithoutReply(status)) {
+    v1::ReleaseBuffersRequest release;
+    release.set_request_id(request.request_id());
+    releases_.Add(std::move(release));
+  }
+  return Explain(status);
+}
+
 absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolRequest& request,
                                                            Deadline deadline,
                                                            const std::stop_token& cancel) {
   TENURE_CLIENT_RETURN_IF_ERROR(Usable());
-  releases_.Await(Deadline(std::min<Duration>(deadline.left(), kReleaseWait)));
-  v1::GrowPoolRequest message = request;
-  message.set_request_id(NextRequestId());
-  const Instant called_at = Now();
   v1::GrowPoolResponse response;
-  const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::GrowPool, message,
-                                        &response, deadline, cancel);
-  if (!status.ok()) {
-    if (EndedWithoutReply(status)) {
-      v1::ReleaseBuffersRequest release;
-      release.set_request_id(message.request_id());
-      releases_.Add(std::move(release));
-    }
-    return Explain(status);
-  }
+  TENURE_CLIENT_ASSIGN_OR_RETURN(
+      const Instant called_at,
+      AskForMemory(&v1::LeaseService::Stub::GrowPool, request, &response, deadline, cancel));
   GrownPool grown{
       .pool = {}, .mapping = {}, .offset = response.offset(), .bytes = response.bytes()};
   TENURE_CLIENT_ASSIGN_OR_RETURN(grown.pool, ToValue(response.pool()));
@@ -298,22 +304,10 @@ absl::StatusOr<Connection::GrownPool> Connection::GrowPool(const v1::GrowPoolReq
 absl::StatusOr<Connection::GrantedBuffer> Connection::AcquireBuffer(
     const v1::AcquireBuffersRequest& request, Deadline deadline, const std::stop_token& cancel) {
   TENURE_CLIENT_RETURN_IF_ERROR(Usable());
-  // What was given back for this may be needed.
-  releases_.Await(Deadline(std::min<Duration>(deadline.left(), kReleaseWait)));
-  v1::AcquireBuffersRequest message = request;
-  message.set_request_id(NextRequestId());
-  const Instant called_at = Now();
   v1::AcquireBuffersResponse response;
-  const absl::Status status = rpc_.Call(rpc_.leases(), &v1::LeaseService::Stub::AcquireBuffers,
-                                        message, &response, deadline, cancel);
-  if (!status.ok()) {
-    if (EndedWithoutReply(status)) {
-      v1::ReleaseBuffersRequest release;
-      release.set_request_id(message.request_id());
-      releases_.Add(std::move(release));
-    }
-    return Explain(status);
-  }
+  TENURE_CLIENT_ASSIGN_OR_RETURN(
+      const Instant called_at,
+      AskForMemory(&v1::LeaseService::Stub::AcquireBuffers, request, &response, deadline, cancel));
   if (response.buffers_size() != 1) return ProtocolError("other buffers than were asked for");
   const v1::Buffer& buffer = response.buffers(0);
   absl::StatusOr<PoolSpec> pool = ToValue(response.pool());

@@ -104,6 +104,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
              std::unique_ptr<HandleSession> session);
 
   std::string NextRequestId();
+  // A call for runtime memory, under an id by which that is given back if no reply comes. When it
+  // was made.
+  template <typename Method, typename Request, typename Reply>
+  absl::StatusOr<Instant> AskForMemory(Method method, Request request, Reply* reply,
+                                       Deadline deadline, const std::stop_token& cancel);
   // Maps what was granted. After an error the lease is released.
   absl::StatusOr<WeightLease> Bind(const v1::WeightLease& granted, Instant called_at,
                                    Deadline deadline, const std::stop_token& cancel);

@@ -76,6 +76,8 @@ class LocalPool final : public TimelineWatcher, public std::enable_shared_from_t
   };
   static constexpr size_t kKinds = 3;
   static constexpr uint64_t kGranule = 256;
+  // How often fences that nobody tells of are asked after while somebody waits.
+  static constexpr Duration kPoll = std::chrono::microseconds(100);
   static constexpr uint64_t kMostAlignment = uint64_t{2} << 20;
 
   // For make_shared only: it must be shared to be told of advances.

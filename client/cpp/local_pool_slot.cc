@@ -8,12 +8,6 @@
 #include "client/cpp/pool_guard.h"
 
 namespace tenure::client {
-namespace {
-
-// How often fences are looked at while a slot waits for the memory of another one.
-constexpr Duration kPoll = std::chrono::microseconds(100);
-
-}  // namespace
 
 absl::Status LocalPool::AcquireSlot(uint64_t bytes, uint64_t alignment, const CallOptions& options,
                                     PoolBlock& block) {

@@ -9,12 +9,6 @@
 #include "client/cpp/pool_guard.h"
 
 namespace tenure::client {
-namespace {
-
-// How often a CUDA event is asked after while somebody waits.
-constexpr Duration kPoll = std::chrono::microseconds(100);
-
-}  // namespace
 
 absl::Status LocalPool::AcquireSlowly(Guard& guard, const Request& request,
                                       const CallOptions& options, PoolBlock& block) {

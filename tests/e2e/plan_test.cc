@@ -216,7 +216,6 @@ struct Perceptron {
 };
 
 TEST_F(PlanTest, FourRequestsAtOnceComputeInTheirSlotsWhatTheyDoWithoutAPlan) {
-  if (TestsOnCuda()) GTEST_SKIP() << "the CPU computes";
   const BufferPlan plan = PlanOf(pool_, Perceptron::Uses());
   EXPECT_EQ(plan.height(), 3 * Perceptron::kBytes);
   constexpr int kRequests = 4;

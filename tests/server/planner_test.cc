@@ -142,9 +142,10 @@ TEST_F(PlannerTest, MoreCallsThanMayWaitAreRefused) {
       if (answer.ok()) return;
       EXPECT_TRUE(HasReason(answer.status(), Reason::kLimit)) << answer.status();
       ++refused;
+      refused.notify_one();
     });
   }
-  while (refused == 0) std::this_thread::sleep_for(milliseconds(1));
+  refused.wait(0);
   LetGo();
   for (std::thread& each : waiting) each.join();
   EXPECT_TRUE(calls[0].get().ok());
